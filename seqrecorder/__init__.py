@@ -124,7 +124,7 @@ Schema.inference = _infer
 
 __version__ = "0.1.0"
 
-# Modules of the names that are loaded on first use.
+# The module of each name that is loaded on first use.
 _LAZY = {
     name: f"seqrecorder.{module}"
     for module, names in {

@@ -10,13 +10,13 @@
     +-- RecordNotFoundError(IndexError, KeyError)   no record at a position, or with a key
     +-- SourceError(ValueError)               a source of records, such as a CSV line, that failed
     +-- LiftError(ValueError)                 a TensorFlow 1 input pipeline that cannot be translated
-    +-- DatasetError(OSError)                 a directory or a file
+    +-- DatasetError(OSError)                 a problem with a directory or a file
         +-- DatasetExistsError(FileExistsError)
         +-- DatasetNotFoundError(FileNotFoundError)
         +-- ManifestError                     a manifest that is damaged or not ours
-        +-- ShardError                        one shard
-            +-- ShardWriteError               could not be written
-            +-- ShardReadError                missing, damaged, of a different format or compression
+        +-- ShardError                        a problem with one shard
+            +-- ShardWriteError               a shard that could not be written
+            +-- ShardReadError                a shard that is missing, damaged or of another format or compression
 
     SkipRecord(Exception)                     not an error: raised by a hook to leave its record out
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-_LONGEST = 2000  # characters of a message: a longer one scrolls the cause off the screen
-_TAIL = 500  # characters kept at the end of a cut message, where the advice is
+_LONGEST = 2000  # characters; a longer message scrolls the cause off the screen
+_TAIL = 500  # characters to keep at the end of a cut message, which contains the advice
 
 
 def printable(text: object) -> str:
@@ -74,7 +74,7 @@ class SeqrecorderError(Exception):
 
 
 class SkipRecord(Exception):  # noqa: N818 - a signal of control, as StopIteration is
-    """Raised inside `from_csv_row`, `load` or `split` to leave the record out; it is counted and reported."""
+    """Signal that `from_csv_row`, `load` or `split` raises to leave out a record, which is counted and reported."""
 
 
 class SchemaError(SeqrecorderError, TypeError):
@@ -99,8 +99,8 @@ class FieldProblem:
     Attributes:
         field: name of the field.
         index: position inside the field's value, outermost first; `()` for the whole value.
-        expected: what the declaration requires.
-        got: the actual value or type.
+        expected: description of the values that the declaration allows.
+        got: description of the actual value or type.
     """
 
     __slots__ = ("expected", "field", "got", "index")
@@ -125,11 +125,11 @@ class FieldProblem:
 
 
 class RecordError(SeqrecorderError, ValueError):
-    """A record that cannot be encoded or decoded. Lists all its bad fields.
+    """A record that cannot be encoded or decoded; the message lists all its bad fields.
 
     Attributes:
-        position: index of the record in its source, if known.
-        key: value of the record's key field, if it has one.
+        position: index of the record in its source; None if unknown.
+        key: value of the record's key field; None if unknown.
         problems: one `FieldProblem` per bad field.
     """
 
@@ -178,9 +178,9 @@ class OptionError(SeqrecorderError, ValueError):
 
 
 class RecordNotFoundError(SeqrecorderError, IndexError, KeyError):
-    """No record at a position of a selection, or with a key."""
+    """A position or a key for which a selection has no record."""
 
-    _text = Exception.__str__  # KeyError would put quotes around it
+    _text = Exception.__str__  # KeyError would put quotes around the message
 
 
 class SourceError(SeqrecorderError, ValueError):
@@ -191,10 +191,10 @@ class LiftError(SeqrecorderError, ValueError):
     """A TensorFlow 1 input pipeline that cannot be translated as it stands.
 
     Attributes:
-        reason: why it cannot be translated.
-        advice: what to do instead.
-        op: name of the graph operation in question, or None.
-        location: file and line that created the operation, such as `script.py, line 7`, or None.
+        reason: explanation of why the pipeline cannot be translated.
+        advice: change that would help.
+        op: name of the graph operation in question; None if there is none.
+        location: file and line that created the operation, such as `script.py, line 7`; None if unknown.
     """
 
     def __init__(self, reason: str, *, advice: str, op: str | None = None, location: str | None = None) -> None:
@@ -217,7 +217,7 @@ class DatasetError(SeqrecorderError, OSError):
     """A problem with a dataset's directory or one of its files.
 
     Attributes:
-        path: the file or directory.
+        path: file or directory, as a string; None if unknown.
     """
 
     def __init__(self, message: str, *, path: object = None) -> None:
@@ -243,7 +243,7 @@ def _rebuild_dataset_error(
 
 
 class DatasetExistsError(DatasetError, FileExistsError):
-    """The destination already exists."""
+    """A destination that already exists."""
 
 
 class DatasetNotFoundError(DatasetError, FileNotFoundError):

@@ -30,10 +30,10 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
 
     Args:
         records: at least one record of one class; its `load` and `split` hooks run first.
-        params: parameters for the hooks.
+        **params: parameters of the hooks.
 
     Raises:
-        AssertionError: a field changed; the message names the field, the record and the path it took.
+        AssertionError: a field has changed; the message names the field, the record and the conversion.
         RecordError: a record cannot be encoded.
     """
     sources = list(records)
@@ -49,7 +49,7 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
     _compare(schema, expected, schema.decode_batch(data), "encode and decode")
     _compare(schema, expected, [schema.decode(item) for item in data[:8]], "decode one by one")
     plain, written = schema, iter(expected)
-    if life_cycle.has_hooks:  # which have run: the records are written as a class without them
+    if life_cycle.has_hooks:  # the hooks have run already, so the records are written as a class without hooks
         plain, written = Schema(schema.name, schema.fields), map(schema.decode, data)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "dataset")
@@ -69,7 +69,7 @@ def _compare(schema: Schema, expected: Sequence[Any], back: Sequence[Any], way: 
 
 
 def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[bytes]) -> None:
-    """Compare the tensors of a graph with the records, for fields that tensors hold unchanged."""
+    """Compare records with the tensors of the graph parser, for fields whose values tensors represent unchanged."""
     import tensorflow as tf
 
     parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])
@@ -81,7 +81,7 @@ def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[byte
                 continue
             value = field.exact(value)
             if (field.is_ragged and field.is_list) or field.any_size or holds_encoded(value):
-                continue  # compared after decoding the same tensors
+                continue  # such values are only compared after decoding
             got = tensors[field.name].numpy()
             want = np.asarray(value, object) if field.element.is_text else np.asarray(value)
             if field.element.name == "str":

@@ -1,4 +1,4 @@
-"""The commands that analyse the records of a dataset: `stats`, `leakage`, `report` and others."""
+"""Commands that analyse the records of a dataset, such as `stats`, `leakage` and `report`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
-    """List the records that splits share; each one is a problem."""
+    """Find what splits share; any finding makes the exit code 1."""
     import seqrecorder as sr
 
     quieten_tensorflow()

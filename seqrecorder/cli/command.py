@@ -1,4 +1,4 @@
-"""Shared code of the commands: adding one, loading the record class, selecting records, printing."""
+"""Shared code of the commands: their arguments, loading of a record class, and selection of records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OK, PROBLEM = 0, 1
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-"""TensorFlow's own variable for how much of its log is seen."""
+"""Environment variable with the minimum level of TensorFlow's log messages."""
 
 _NOTHING = "3"
 
@@ -71,7 +71,7 @@ def records(text: str) -> int | None:
 
 
 def class_name(text: str) -> str:
-    """Check that an argument has the form `MODULE:CLASS`."""
+    """Validate an argument of the form `MODULE:CLASS`."""
     module, colon, name = text.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
@@ -86,7 +86,7 @@ def positive(text: str) -> int:
 
 
 def of_writing(options: argparse.Namespace) -> dict[str, Any]:
-    """Collect the arguments of `convert` that `write` takes as options."""
+    """Collect the options of `seqrecorder.write` from the arguments of `convert`."""
     names = ("seed", "shards", "compression", "shuffle", "overwrite")
     return {"splits": dict(options.shares) or None, **{name: getattr(options, name) for name in names}}
 
@@ -103,7 +103,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "MODULE:CLASS": class_name,
     "HOURS": float,
 }
-"""Types of arguments by their word in a usage line."""
+"""Functions that parse values, by the placeholder in a usage line."""
 
 
 def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
@@ -131,7 +131,7 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
 
 
 def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
-    """Add an argument, as described by its usage line.
+    """Add an argument that a usage line describes.
 
     >>> import argparse
     >>> parser = argparse.ArgumentParser()
@@ -144,9 +144,9 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
 
     Args:
         parser: parser of the command, or a group of its arguments.
-        usage: the name, the word for its value (see `TYPES`), and an ellipsis if it may be repeated.
+        usage: name, placeholder for the value (see `TYPES`), and an ellipsis if the argument may be repeated.
         summary: description of the argument, for the help.
-        more: other arguments of `add_argument`.
+        **more: other arguments of `add_argument`.
     """
     name, *words = usage.split()
     if not words:
@@ -162,8 +162,8 @@ def load_class(name: str | None) -> Any:
     if name is None:
         return None
     module_name, _, class_name = name.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are text
-        # At the end of the path, so that no file of this directory shadows an installed module.
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are strings
+        # At the end of the path, so that no file in the current directory shadows an installed module.
         sys.path.append(os.getcwd())  # noqa: PTH109
     try:
         value = importlib.import_module(module_name)
@@ -175,20 +175,20 @@ def load_class(name: str | None) -> Any:
 
 
 def quieten_tensorflow() -> None:
-    """Import TensorFlow without its start-up chatter, unless it is imported or the user has set `LOG_LEVEL`.
+    """Import TensorFlow without its start-up messages, unless it is imported already or the user has set `LOG_LEVEL`.
 
     The setting applies to this process and its children. Errors are still raised as exceptions.
     """
     if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
         return
     os.environ[LOG_LEVEL] = _NOTHING
-    with _buffered_stderr():  # some of it is written before TensorFlow reads the variable
+    with _buffered_stderr():  # TensorFlow writes some messages before it reads the variable
         import tensorflow  # noqa: F401, ICN001 - imported for its effect
 
 
 @contextlib.contextmanager
 def _buffered_stderr() -> Iterator[None]:
-    """Buffer output to stderr's file descriptor; write it out only after an error."""
+    """Buffer all output to the file descriptor of stderr, and write it only if an error is raised."""
     try:
         stderr = os.dup(2)
     except OSError:  # there is no stderr
@@ -211,7 +211,7 @@ _FORM = re.compile(r"(?P<splits>[^\[\]]*)(?:\[(?P<places>[-+:,\d\s]*)\])?")
 
 
 def add_selection_options(parser: argparse.ArgumentParser, *, keys: bool = True) -> None:
-    """Add the options that select records; `--key` is left to the commands that use it for something else."""
+    """Add the options that select records; without `keys`, a command may define `--key` differently."""
     group = parser.add_argument_group("selected records of a dataset")
     ranges = "splits and positions in them: train, train,eval, 'train[:100]', '[::10]', 'eval[3,-1]'; may be repeated"
     add(group, "--select SPLIT[RANGE] ...", ranges)
@@ -223,7 +223,7 @@ def add_selection_options(parser: argparse.ArgumentParser, *, keys: bool = True)
 
 
 def selects(options: argparse.Namespace) -> bool:
-    """Check whether any option selects records."""
+    """Check whether the user passed any option that selects records."""
     return bool(options.select or options.keys or options.where)
 
 
@@ -276,7 +276,7 @@ def _select(corpus: Corpus, text: str) -> Selection:
 
 
 def _value(field: Field, text: str) -> Any:
-    """Convert text to a value of a field's dtype."""
+    """Parse a string as a value of a field."""
     try:
         return value_of_text(field, text)
     except SourceError as error:

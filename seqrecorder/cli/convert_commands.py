@@ -1,4 +1,4 @@
-"""The commands between datasets and files of other programs: `schema`, `convert` and `export`."""
+"""Commands that import and export files of other formats: `schema`, `convert` and `export`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _add_inference(parser: argparse.ArgumentParser) -> None:
 
 
 def _drafting(options: argparse.Namespace) -> dict[str, Any]:
-    """Collect the options that `_add_inference` adds, as `infer` and `convert` take them."""
+    """Collect the keyword arguments of `infer` and `convert` from the options of `_add_inference`."""
     return {"name": options.name, "key": options.key, "raw": dict(options.raw), "shapes": dict(options.shape)}
 
 
@@ -127,7 +127,7 @@ def _is_dataset(path: str) -> bool:
 
 
 def _copy(options: argparse.Namespace) -> tuple[Any, str]:
-    """Write the selected records of several datasets as one."""
+    """Write the selected records of several datasets as one dataset."""
     from seqrecorder.cli import report
     from seqrecorder.writing.edits import merge
 
@@ -154,7 +154,7 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _add_table_options(parser: argparse.ArgumentParser, *, converts: bool) -> None:
-    """Add the options for tables to a command that also takes TFRecord files."""
+    """Add the options for tables to a command that also reads TFRecord files."""
     group = parser.add_argument_group("tables (.parquet, .arrow, .csv, .tsv, .jsonl)")
     add(group, "--by COLUMN,...", "each row is a step; rows with equal values here form a record")
     add(group, "--order COLUMN,...", "order of the rows of a record")
@@ -199,7 +199,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     if schema is not None and options.leave_out:
         raise OptionError("--leave-out is for a class that is inferred; the one of --schema says it all")
     inferred = None if schema is not None else _inferred(options)
-    # Columns that cannot be declared are listed below the class and left out.
+    # Columns that cannot be declared are left out, and listed below the class.
     common: dict[str, Any] = {"extra": "ignore", "cast": options.cast}
     if options.by:
         source: Any = from_rows(options.paths, schema or inferred, by=options.by, order=options.order, **common)

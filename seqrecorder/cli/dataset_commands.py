@@ -1,4 +1,4 @@
-"""The commands on whole datasets: `commit`, `merge`, `push`, `pull` and `clean`."""
+"""Commands on whole datasets: `commit`, `merge`, `push`, `pull` and `clean`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Description of a dataset, or of a shard without a schema.
 
-A shard without a schema is read generically: names, types and sizes of its features, and a class drafted from them.
+The description of such a shard lists the names, types and sizes of its features, and drafts a class from them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class ShardDescription:
     Attributes:
         path: path of the file.
         bytes: size of the file.
-        compression: None or `GZIP`.
+        compression: `GZIP`, or None if the file is not compressed.
         records: number of whole records.
         problem: problem with the frames of the file; empty if there is none. Contents are not checked.
-        message: `tf.train.SequenceExample`, `tf.train.Example`, or a description of anything else.
+        message: `tf.train.SequenceExample`, `tf.train.Example`, or the reason why the type is unknown.
         peeked: number of records that were parsed for `features`.
-        features: description of each feature of these records.
+        features: descriptions of the features in these records.
         draft: source code of a class that reads the shard; empty if it contains no features.
     """
 
@@ -74,7 +74,7 @@ def describe(path: Any) -> Manifest | ShardDescription:
 
 
 def describe_shard(path: Path) -> ShardDescription:
-    """Describe a shard without a schema: frames, and features of its first 1,000 records.
+    """Describe the frames of a shard, and the features of its first 1,000 records.
 
     Raises:
         ShardReadError: the file cannot be read.
@@ -105,10 +105,10 @@ def describe_shard(path: Path) -> ShardDescription:
 
 @attrs.frozen
 class Head:
-    """The first records of a split or shard.
+    """First records of a split, a shard or a selection.
 
     Attributes:
-        where: name of the split, or path of the shard.
+        where: name of the split, path of the shard, or description of the selection.
         total: number of records; None if they were not counted.
         records: the first records, as dictionaries from field name to value.
     """

@@ -1,4 +1,4 @@
-"""The commands for TensorFlow 1 scripts: `legacy convert`, `legacy lift` and `legacy run`."""
+"""Commands for TensorFlow 1 scripts: `legacy run` and `legacy convert`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Entry point of the command line. Heavy imports stay inside the handlers.
+"""Entry point of the command line, and the commands `info`, `head`, `verify` and `salvage`.
 
-`seqrecorder` alone lists the commands.
+`seqrecorder` alone lists all commands. Heavy imports stay inside the handlers.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    # None without a console, or if the shell closed them.
+    # The streams are None without a console, or if the shell closed them.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
-    # File names may hold characters that the terminal's encoding lacks.
+    # File names may contain characters that the encoding of the terminal lacks.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -141,7 +141,7 @@ _TASKS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Argument parser that suggests the nearest name for an unknown one and groups the commands by task.
+    """Argument parser that suggests the nearest name for an unknown command, and groups the commands by task.
 
     Attributes:
         commands: the action that `add_subparsers` returned; None in the parser of a command.
@@ -153,7 +153,7 @@ class _Parser(argparse.ArgumentParser):
         """Format the help, with a table of commands for each task."""
         if self.commands is None:
             return super().format_help()
-        summaries = {action.dest: action.help for action in self.commands._choices_actions}  # noqa: SLF001 - no other
+        summaries = {action.dest: action.help for action in self.commands._choices_actions}  # noqa: SLF001 - no public way
         lines = [self.format_usage(), f"{self.description}\n"]
         for task, names in _TASKS.items():
             lines += [f"{task}:", *(f"  {name:<12}{summaries[name]}" for name in names.split()), ""]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.sources.foreign.infer import Inference, Range
 
 WIDTH = 80
-"""Columns that the text is meant for."""
+"""Maximum width of the text, in columns."""
 
 _METADATA_LINES = 24
 _PROBLEMS = 50
@@ -48,18 +48,18 @@ _CELL = 32
 
 
 def to_json(value: Any) -> str:
-    """Serialize a document as ASCII JSON: NaN and infinities become text, bytes `{"base64": ...}`."""
+    """Serialize a document as ASCII JSON; NaN and infinities become strings, and bytes `{"base64": ...}`."""
     text = json.dumps(_plain(value), indent=1, allow_nan=False)
     return text.replace("\x7f", "\\u007f")  # the one control character that JSON does not escape
 
 
-def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
+def _plain(value: Any) -> Any:  # noqa: C901 - one return per type
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value] if value.ndim else _plain(value[()])
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     if isinstance(value, np.generic):
-        # Narrow floats have no item() of their own; float32 is exact in Python's.
+        # Python has one float type, which represents the narrower floats exactly.
         value = (
             complex(value) if value.dtype.kind == "c" else value.item() if value.dtype.kind in "biu" else float(value)
         )
@@ -83,11 +83,12 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
 
 
 def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """Compute the least, median and largest length of each group by split; empty if there is only one group.
+    """Compute the least, median and largest length of each group in each split; empty if there is only one group.
 
-    The manifest contains only the lengths of the first group, so this reads the length files; None if one is damaged.
+    The manifest contains only the lengths of the first group, so this reads the length files. The lengths of a split
+    with a damaged file are None.
     """
-    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
+    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the manifest has the lengths of one group
         return {}
     figures: dict[str, dict[str, Any]] = {}
     for name, split in manifest.splits.items():
@@ -103,7 +104,7 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def manifest_summary(manifest: Manifest) -> dict[str, Any]:
-    """Summarize a dataset for `info --json`."""
+    """Convert a manifest to the document of `info --json`."""
     groups = _lengths_by_group(manifest)
     return {
         "path": manifest.where,
@@ -135,12 +136,12 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def verification_summary(report: VerifyReport) -> dict[str, Any]:
-    """Summarize a verification for `verify --json`."""
+    """Convert the result of a verification to the document of `verify --json`."""
     return {"ok": report.ok, **_plain(report)}
 
 
 def salvage_summary(salvage: Salvage) -> dict[str, Any]:
-    """Summarize a salvage for `salvage --json`; unknown numbers are -1."""
+    """Convert the result of a salvage to the document of `salvage --json`; unknown numbers are -1."""
     totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
     return {**totals, **_plain(salvage)}
 
@@ -152,7 +153,7 @@ def _bins(lengths: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
 
 
 def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
-    """Compute the least, median and largest length; None without records."""
+    """Compute the least, median and largest length; return None without records."""
     if not bins:
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
@@ -164,7 +165,7 @@ def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
-    """Format a table with a heading and a rule; the columns in `right` are right-aligned."""
+    """Format a table with a heading and a rule, and right-align the columns in `right`."""
     cells = [[printable(cell) for cell in row] for row in (header, *rows)]
     rule = ["-" * max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     return indented(text_table([cells[0], rule, *cells[1:]], right=right).split("\n"))
@@ -176,7 +177,7 @@ def indented(lines: Sequence[str]) -> str:
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """Describe a dataset for `info`."""
+    """Format the manifest of a dataset for `info`."""
     packed = manifest.compression or "no compression"
     facts = [f"seqrecorder dataset, format {FORMAT_VERSION}", packed, f"generation {manifest.generation}"]
     if manifest.skipped:
@@ -225,7 +226,7 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _groups(manifest: Manifest) -> list[str]:
-    """Format the lengths of each alignment group as a table, if there are several."""
+    """Format the lengths of the alignment groups as a table, in a list; empty if there is only one group."""
     rows = [
         (name, group, *_shown_lengths(lengths))
         for name, groups in _lengths_by_group(manifest).items()
@@ -269,7 +270,7 @@ def _options(field: Field) -> str:
 
 
 def head_text(head: Head) -> str:
-    """Format records for `head`."""
+    """Format records for `head`, with one line per field."""
     blocks = [_opening(head)]
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
@@ -280,7 +281,7 @@ def head_text(head: Head) -> str:
 
 
 def head_table(head: Head) -> str:
-    """Format records for `head --table`: one line each, values cut to the width of their columns."""
+    """Format records for `head --table`, one line each, with values cut to the width of their columns."""
     if not head.records:
         return _opening(head)
     names = list(dict.fromkeys(name for record in head.records for name in record))
@@ -299,7 +300,7 @@ def _opening(head: Head) -> str:
 
 
 def _value(value: Any, width: int) -> str:
-    """Format a value on one line; an array as dtype, shape and first elements."""
+    """Format a value on one line; arrays are shown as dtype, shape and first elements."""
     if isinstance(value, SparseVector):
         about = f"sparse {_dtype(value.values)} ({value.size},)  "
         pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
@@ -335,7 +336,7 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Format items between brackets; an ellipsis stands for items that do not fit."""
+    """Format items between brackets; an ellipsis replaces the items that do not fit."""
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:
@@ -351,7 +352,7 @@ def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> 
 
 
 def shard_text(shard: ShardDescription) -> str:
-    """Describe a bare shard for `info`."""
+    """Format the description of a bare shard for `info`."""
     facts = [shard.compression or "no compression", number_of(shard.records, "record"), bytes_text(shard.bytes)]
     about = f"TFRecord file without a manifest, {', '.join(facts)}"
     blocks = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
@@ -382,7 +383,7 @@ def _count(counts: Range | None) -> str:
 
 
 def inference_summary(inference: Inference) -> dict[str, Any]:
-    """Summarize a drafted class for `schema --json`."""
+    """Convert an inferred schema to the document of `schema --json`."""
     return {
         "message": inference.message,
         "layout": inference.layout,
@@ -394,7 +395,7 @@ def inference_summary(inference: Inference) -> dict[str, Any]:
 
 
 def inference_text(inference: Inference) -> str:
-    """Format a drafted class for `schema`, as an importable module."""
+    """Format an inferred schema for `schema`, as the source code of a module."""
     about = (
         f"# Inferred from {number_of(inference.records, 'record')} of {inference.message}; layout={inference.layout!r}."
     )
@@ -402,25 +403,25 @@ def inference_text(inference: Inference) -> str:
 
 
 def conversion_summary(done: Conversion) -> dict[str, Any]:
-    """Summarize a conversion for `convert --json`."""
+    """Convert the result of a conversion to the document of `convert --json`."""
     inference = None if done.inference is None else inference_summary(done.inference)
     return {"dataset": manifest_summary(done.manifest), "inference": inference}
 
 
 def manifest_line(manifest: Manifest) -> str:
-    """Summarize a dataset: its path, and the records of its splits."""
+    """Format the path of a dataset and the number of records in each split, on one line."""
     records = ", ".join(f"{split.records:,} {name}" for name, split in manifest.splits.items())
     return f"{printable(manifest.where)}: {number_of(manifest.records, 'record')} ({records})"
 
 
 def conversion_text(done: Conversion) -> str:
-    """Describe a conversion for `convert`."""
+    """Format the result of a conversion for `convert`."""
     text = manifest_line(done.manifest)
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 
 def verification_text(report: VerifyReport) -> str:
-    """Describe a verification for `verify`."""
+    """Format the result of a verification for `verify`."""
     about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
@@ -430,7 +431,7 @@ def verification_text(report: VerifyReport) -> str:
 
 
 def salvage_text(salvage: Salvage) -> str:
-    """Describe a salvage for `salvage`."""
+    """Format the result of a salvage for `salvage`."""
     lost = "an unknown number of records" if salvage.lost < 0 else number_of(salvage.lost, "record")
     about = f"{number_of(salvage.records, 'record')} recovered, {lost} lost"
     lines = [f"{shard.path}: {loss}" for shard in salvage.shards for loss in shard.losses] + [*salvage.problems]

@@ -1,1 +1,1 @@
-"""Write and read datasets with Apache Beam (`.beam`) or Spark (`.spark`); each needs its extra."""
+"""Writing and reading of datasets with Apache Beam (`.beam`) or Spark (`.spark`), which must be installed."""

@@ -1,7 +1,7 @@
-"""Write and read datasets with Apache Beam; needs `pip install apache-beam`.
+"""Writing and reading of datasets with Apache Beam; needs `pip install apache-beam`.
 
-Workers encode records and send each to a shard by a hash of its bytes. Each shard is one part, which Beam may write
-several times; a last step commits the parts.
+Workers encode records, and a hash of its bytes assigns each record to a shard. Each shard is one part, which Beam may
+write several times; the last step commits the parts.
 """
 
 from __future__ import annotations
@@ -47,16 +47,17 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
     ...     sentences | WriteDataset("corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
 
     The dataset appears as a whole when the pipeline ends. Splits are the same as with `seqrecorder.write`. Records are
-    ordered by a hash of their bytes, so the same records give the same files. Counters under the class's name give the
-    numbers of records, bytes, and sources that hooks skipped.
+    ordered by a hash of their bytes, so the same records give the same files. Beam counters in the namespace of this
+    class count records, bytes, and sources that hooks skipped.
 
     Args:
         destination: directory of the dataset, or its URL; all workers must see it.
         schema: the record class, or its schema.
-        splits: as for `write`. Without it, the input may be a dictionary from split name to PCollection.
-        split_by: as for `write`; required with shares if the class has no key, since elements have no positions.
+        splits: shares of the splits, as in `write`. Without it, the input may be a dictionary of split to PCollection.
+        split_by: field or function to split by, as in `write`; required with shares if the class has no key, because
+            elements have no positions.
         shards: number of shards of each split; a split of few records may have fewer.
-        **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `write`.
+        **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as in `write`.
 
     Returns:
         A PCollection of one element, the manifest.
@@ -81,7 +82,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
         self._options = check_unsorted(self._schema, unchecked)
 
     def expand(self, elements: Any) -> Any:
-        """Add the steps to a pipeline."""
+        """Build the steps that encode, write and commit."""
         options, schema = self._options, self._schema
         if isinstance(elements, dict):
             if options.splits is not None:
@@ -103,7 +104,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
 
 
 class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
-    """Encode elements into pieces; yield each with the number of its shard."""
+    """Encode elements into pieces, and yield each with the number of its shard."""
 
     def __init__(self, schema: Schema, options: WriteOptions, split: str | None) -> None:
         super().__init__()
@@ -132,13 +133,13 @@ class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
         before = self._encoder.skipped
         with _whole_messages():
             for piece in self._encoder.encode(elements, self._split):
-                # From the lowest bits: the highest order the records inside a shard.
+                # The lowest bits choose the shard, because the highest bits order the records inside it.
                 yield piece.tag % self._shards, tuple(piece)
         self._skipped.inc(self._encoder.skipped - before)
 
 
 class _WriteShard(beam.DoFn):  # type: ignore[misc]  # as above
-    """Write the pieces of a shard; yield its number."""
+    """Write the pieces of a shard in order, and yield the number of the shard."""
 
     def __init__(self, destination: str, schema: Schema, options: WriteOptions) -> None:
         super().__init__()
@@ -167,7 +168,7 @@ def _commit(_: None, numbers: list[int], destination: str, schema: Schema, optio
 
 @contextlib.contextmanager
 def _whole_messages() -> Iterator[None]:
-    """Convert record errors so that Beam, which rebuilds them from their first argument, keeps the whole message."""
+    """Convert record errors to `SourceError`: Beam rebuilds errors from their first argument, here the message."""
     try:
         yield
     except RecordError as error:
@@ -175,7 +176,7 @@ def _whole_messages() -> Iterator[None]:
 
 
 class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
-    """Read the records of a split as a PCollection, unordered; workers read whole shards.
+    """Read the records of a split as a PCollection, unordered; each task reads a range of records of one shard.
 
     >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
     ...     pipeline | ReadDataset("corpus", "train", schema=Sentence) | beam.Map(print)  # doctest: +SKIP
@@ -197,7 +198,7 @@ class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
         self._split = manifest.split(split)
 
     def expand(self, begin: Any) -> Any:
-        """Add the steps to a pipeline."""
+        """Build the steps that distribute and read the ranges."""
         return (
             begin
             | beam.Create(list(pieces_of(self._split.shards)))

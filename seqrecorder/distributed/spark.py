@@ -1,7 +1,7 @@
-"""Write and read datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
+"""Writing and reading of datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
 
-Executors encode records and send each to a shard by a hash of its bytes; Spark sorts each shard by this hash. Each
-shard is one part, which Spark may write several times; the driver commits the parts.
+Executors encode records, and a hash of its bytes assigns each record to a shard. Spark sorts each shard by this hash.
+Each shard is one part, which Spark may write several times; the driver commits the parts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.writer import WriteOptions
 
 _PIECES = "shard int, tag long, split string, key binary, lengths binary, data binary"
-_MIDDLE = 1 << 63  # Spark has no unsigned integers; this keeps the order of tags
+_MIDDLE = 1 << 63  # Spark has no unsigned integers; subtracting this from tags keeps their order
 _TOGETHER = 1024
 _MOST_TASKS = 10_000
 _WITHOUT_ORDER = ("map", "variant")
@@ -52,7 +52,7 @@ _WIDER = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
 }
-"""The types that Spark lacks, and the types that can represent their values."""
+"""Mapping of Arrow types that Spark lacks to types that can represent their values."""
 
 
 def write(
@@ -79,22 +79,22 @@ def write(
         data: a data frame whose columns are the fields, with one row per record, or per step with `by`; or an RDD of
             records or dictionaries.
         destination: directory of the dataset, or its URL; the driver and all workers must see it.
-        schema: the record class, or its schema. Workers must be able to import it, or the driver's main program
-            defines it.
-        splits: as for `seqrecorder.write`.
-        split_by: as for `seqrecorder.write`; required with shares if the class has no key.
+        schema: the record class, or its schema. Workers must be able to import the class, unless the driver's main
+            program defines it.
+        splits: shares of the splits, as in `seqrecorder.write`.
+        split_by: field or function to split by, as in `seqrecorder.write`; required with shares without a key field.
         shards: number of shards of each split; a split of few records may have fewer.
-        by: the column or columns that identify a record, as for `seqrecorder.from_rows`. Spark groups the rows; each
-            task keeps the rows of a few records in memory.
+        by: the column or columns that identify a record, as in `seqrecorder.from_rows`. Spark groups the rows, and
+            each task has the rows of a few records in memory.
         order: the column or columns to sort the rows of a record by; the other columns break ties.
-        **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `seqrecorder.write`.
+        **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as in `seqrecorder.write`.
 
     Returns:
         The manifest of the dataset.
 
     Raises:
         OptionError: the options contradict each other, or the columns do not match the fields.
-        DuplicateKeyError: two records have the same key. If they are in one shard, Spark wraps this error in its own.
+        DuplicateKeyError: two records have the same key; Spark wraps this error in its own if both are in one shard.
     """
     record_schema, address = Schema.of(schema), same_everywhere(destination)
     checked = check_unsorted(record_schema, {**options, "splits": splits, "split_by": split_by, "shards": shards})
@@ -118,7 +118,7 @@ def write(
 def _encoding(
     frame: Any, encoder: PieceEncoder, shards: int, by: tuple[str, ...], order: tuple[str, ...]
 ) -> tuple[Any, Any]:
-    """Prepare a data frame for encoding; return it and the function that encodes its batches.
+    """Check and sort a data frame; return it with the function that encodes its batches.
 
     Raises:
         OptionError: the columns do not match the fields.
@@ -129,14 +129,14 @@ def _encoding(
     if not by:
         if order:
             raise OptionError("order: of the rows of a group; name the columns that make groups, too: by=")
-        from_table(empty, encoder.schema)  # which checks the columns
+        from_table(empty, encoder.schema)  # only checks the columns
         return frame, functools.partial(_encode_tables, encoder=encoder, shards=shards)
     if not order:
         raise OptionError(
             "by: rows of a data frame come in no order; name the columns that order those of a group: order="
         )
     from_rows(empty, encoder.schema, by=by, order=order)
-    # Without a tie-breaker, rows of equal order would come in another order each time, and change the record's bytes.
+    # The other columns break ties; otherwise rows with equal keys would come in a random order, and change the record.
     others = [field.name for field in frame.schema.fields if field.dataType.typeName() not in _WITHOUT_ORDER]
     keys = [frame[f"`{name}`"] for name in dict.fromkeys((*by, *order, *others))]
     ordered = frame.repartition(*keys[: len(dict.fromkeys(by))]).sortWithinPartitions(*keys)
@@ -155,7 +155,7 @@ def _encode_tables(batches: Iterator[Any], encoder: PieceEncoder, shards: int) -
 def _encode_groups(
     batches: Iterator[Any], encoder: PieceEncoder, shards: int, by: Sequence[str], order: Sequence[str]
 ) -> Iterator[Any]:
-    """Encode one record per group of rows; the rows are sorted by group."""
+    """Encode a record for each group of consecutive rows."""
     first = next(batches, None)
     if first is None:
         return
@@ -179,7 +179,7 @@ def _batches(pieces: Iterator[EncodedPiece], shards: int) -> Iterator[Any]:
 
 
 def _write_shards(batches: Iterator[Any], destination: str, schema: Schema, options: WriteOptions) -> Iterator[Any]:
-    """Write the shards of a partition, which is sorted by them; yield their numbers."""
+    """Write the shards of a partition, whose rows are sorted by shard, and yield the shard numbers."""
     rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for number, group in itertools.groupby(rows, key=lambda row: row[0]):
         pieces = (EncodedPiece(tag + _MIDDLE, *rest) for _, tag, *rest in group)
@@ -200,8 +200,8 @@ def read(
     >>> read(spark, "corpus", "train", fields=["label"]).groupBy("label").count().show()  # doctest: +SKIP
 
     Columns are the same as with `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider,
-    float16 becomes float32, fixed-size lists become lists, and times are converted to microseconds; an error
-    is raised if that would lose digits. Executors read shards lazily, a few records at a time.
+    float16 becomes float32, fixed-size lists become lists, and times become microseconds. If a time would lose
+    digits, an error is raised. Executors read shards lazily, a few records at a time.
 
     Args:
         session: the Spark session.
@@ -242,7 +242,7 @@ def _spark_type(kind: Any) -> Any:
 def _read_pieces(
     batches: Iterator[Any], records: Selection, split: str, fields: Sequence[str], kinds: Any
 ) -> Iterator[Any]:
-    """Read the records of the pieces whose numbers are in a partition."""
+    """Read the records of each range whose number is in a partition."""
     pieces = list(pieces_of(rows_of(records).store.manifest.splits[split].shards))
     for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
         for batch in records[range(*pieces[number])].to_arrow(fields):

@@ -31,7 +31,7 @@ def evaluate(
     """Compute the loss and metrics of a compiled model over a split, independent of the batching.
 
     `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here each real step
-    of a target (or each record, for a context field) is counted once, weighted by its sample weight. The loss
+    of a target (or each record, for a context field) counts once, weighted by its sample weight. The loss
     and the weighted metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
@@ -52,17 +52,17 @@ def evaluate(
 
     Args:
         model: a compiled Keras model. Its losses are computed per step or record; their `reduction` is ignored.
-        path: as for `seqrecorder.read`.
-        split: as for `seqrecorder.read`.
-        batch: as for `seqrecorder.read`; ragged batches are padded for the model.
-        inputs: as for `seqrecorder.read`.
-        targets: as for `seqrecorder.read`, structured as the outputs of the model.
-        options: other options of `seqrecorder.read`. With `weights=False` each record has weight 1, which suits
+        path: dataset, selection or shards, as in `seqrecorder.read`.
+        split: name of the split; optional for a dataset with one split, and for selections.
+        batch: batching strategy; ragged batches are padded for the model.
+        inputs: fields that are the inputs of the model, as in `seqrecorder.read`.
+        targets: fields that are the targets, in the structure of the model's outputs.
+        **options: other options of `seqrecorder.read`. With `weights=False` each record has weight 1, which suits
             losses of whole sequences.
 
     Returns:
-        The results by name, as `model.evaluate` names them: `loss`, `<output>_loss` for several outputs, and the
-        metrics.
+        Mapping of name to result, with the names of `model.evaluate`: `loss`, `<output>_loss` for several outputs, and
+        the metrics.
 
     Raises:
         OptionError: the model is not compiled, an output does not have the steps of its target, or all weights are 0.
@@ -98,7 +98,7 @@ def evaluate(
 
 
 class _Loss:
-    """Running sums of the weighted loss and the weights of one output."""
+    """Loss of one output, with running sums of the weighted values and the weights."""
 
     def __init__(self, loss: Any, share: float) -> None:
         known = keras.losses.get(loss)
@@ -118,7 +118,7 @@ class _Loss:
 
 
 def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
-    """Collect the losses of the outputs that have one."""
+    """Map the name of each output that has a loss to this loss."""
     shares = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
     parts = [{**dict.fromkeys(names), **part} if isinstance(part, Mapping) else part for part in (model.loss, shares)]
     by_name = zip(names, *(_in_order(part, names) for part in parts), strict=True)
@@ -126,14 +126,14 @@ def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
 
 
 def _in_order(part: Any, names: list[str]) -> list[Any]:
-    """List the part of each output, by name or in order; a single part applies to all outputs."""
+    """List the parts in the order of the outputs; a single part applies to all outputs."""
     if isinstance(part, Mapping):
         return [part[name] for name in names]
     return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)
 
 
 def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, tuple[Any, Any, Any]]:
-    """Map the name of each output to its values, target and sample weights."""
+    """Map the name of each output to its values, its target and its sample weights."""
     if isinstance(outputs, Mapping):
         names = list(outputs)
     else:
@@ -145,7 +145,7 @@ def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, 
 
 
 def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int) -> Any:
-    """Pack flat values into the structure of the outputs."""
+    """Pack one column of `flat` into the structure of the outputs."""
     values = {name: part[number] for name, part in flat.items()}
     if isinstance(outputs, Mapping):
         return values
@@ -153,7 +153,7 @@ def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int
 
 
 def _entries(name: str, output: Any, target: Any, weights: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Select the target, output and weight of each real step or record, one row each."""
+    """Select the targets, outputs and weights of the real steps or records, with one row for each."""
     if hasattr(target, "row_lengths"):
         import tensorflow as tf
 

@@ -61,26 +61,27 @@ def predict(
 
     Args:
         model: a Keras model with one output, whose first dimension is the batch.
-        path: as for `seqrecorder.read`.
-        split: as for `seqrecorder.read`.
+        path: dataset, selection or shards, as in `seqrecorder.read`.
+        split: name of the split; optional for a dataset with one split, and for selections.
         batch: `Pad`, `Bucket` or `TokenBudget`, with padding on the right; or `Window`, `Unroll` or `Pack`, whose
             windows and segments are reassembled to records.
-        inputs: as for `seqrecorder.read`; with `Unroll`, a model of `seqrecorder.keras.Unrolled` layers takes `reset`.
-        join: join adjacent windows (no gap, no overlap) into one sequence. Segments are always joined.
+        inputs: fields that are the inputs of the model, as in `seqrecorder.read`. With `Unroll`, a model with
+            `seqrecorder.keras.Unrolled` layers needs `reset` as well.
+        join: whether to join adjacent windows (no gap, no overlap) into one sequence; segments are always joined.
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
             (`day_horizon`, `horizon_length`, `image_size`). These are the stored values, not normalized; with
             `vocabulary`, they are ids. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for
             text.
-        steps_of: the feature list to which the output steps belong, if the inputs have lists of different lengths. By
-            default this is inferred from the width of the output; if two lists fit, an error asks for it.
-        options: other options of `seqrecorder.read`.
+        steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it
+            is inferred from the width of the output; an error asks for it if several lists match.
+        **options: other options of `seqrecorder.read`.
 
     Returns:
         One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, otherwise `(...)`.
         For windows that are not joined, and for segments whose output has no steps, the array is `(windows, ...)`. For
         packed rows, the output has the steps of the row or one entry per segment. With `keep`, there is a dictionary
-        per record, with `prediction` and the kept values by name. It contains one value for each context field
-        (None if the record has no window), and one row per window or step for every other field.
+        per record instead: `prediction`, and the kept values by name. A context field has one value (None if the record
+        has no window), and any other field one row per window or step.
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
@@ -99,7 +100,7 @@ def predict(
     asked = kept.beside(inputs)
     batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
     by_record: dict[int, list[tuple[int, list[Any]]]] = {}
-    of_steps: list[str | None] = [None] * (1 + len(kept.names))  # the group whose lengths cut the output
+    of_steps: list[str | None] = [None] * (1 + len(kept.names))  # the group whose lengths cut each column
     for picked, targets in batches:
         index, *others = (part.numpy() for part in targets)
         features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
@@ -159,9 +160,9 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Return the names of the lengths by alignment group, and the names that order the pieces of a record.
+    """Return the name of the lengths for each alignment group, and the names that order the pieces of a record.
 
-    In packed rows, segment numbers take the place of lengths.
+    In packed rows, segment numbers replace lengths.
     """
     if isinstance(batch, Pack):
         ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
@@ -179,7 +180,7 @@ def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...
 
 
 def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:
-    """Map the key of each input that is a feature list to its alignment group."""
+    """Map the key of each input that is a feature list to the alignment group of the list."""
     named = inputs if isinstance(inputs, Mapping) else dict(enumerate([inputs] if _is_one(inputs) else inputs))
     sources = {key: part.shifts[0].source if isinstance(part, Shifted) else part for key, part in named.items()}
     groups = {field.name: field.group for field in schema.fields if field.is_list}
@@ -198,13 +199,13 @@ def _group_of(steps_of: str, schema: Schema, of_inputs: Mapping[Any, str]) -> st
 
 
 def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[str, int]:
-    """Map each alignment group to the padded steps of a batch."""
+    """Map each alignment group to its number of padded steps in a batch."""
     parts = {0: features} if _is_one(inputs) else features
     return {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
 
 
 def _gives_steps(model: Any) -> bool:
-    """Check whether an output can have the steps of an input; it cannot if all its sizes are fixed."""
+    """Check whether the output can have steps: not if its second dimension is fixed while an input's is variable."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or not outputs:  # a subclassed model or a function, whose shapes are unknown
         return True
@@ -213,7 +214,7 @@ def _gives_steps(model: Any) -> bool:
 
 
 def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: str | None) -> str | None:
-    """Find the group whose steps an output has; None if it has no steps.
+    """Find the alignment group whose steps an output has; None if it has no steps.
 
     Raises:
         OptionError: the output lacks the steps of the chosen group, or several groups match.
@@ -231,7 +232,7 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 
 @attrs.frozen
 class _Kept:
-    """Fields to return with predictions. Numbers travel as targets, which are never normalized; text as inputs."""
+    """Fields to return with predictions: numbers are read as targets, which are never normalized; text as inputs."""
 
     names: Sequence[str]
     fields: Mapping[str, Field | None]
@@ -241,7 +242,7 @@ class _Kept:
     def of(cls, schema: Schema, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
         made_of = {name: source for name, source in batch.carried(schema).names.items() if source is not None}
         own = {field.name: field for field in schema.fields}
-        fields = {name: own.get(made_of.get(name, name)) for name in names}  # lengths and the like have no group
+        fields = {name: own.get(made_of.get(name, name)) for name in names}  # lengths, for example, have no field
         for name, field in fields.items():
             if field is not None and (field.sparse is not None or field.is_ragged):
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
@@ -256,7 +257,7 @@ class _Kept:
 
     @property
     def groups(self) -> list[str | None]:
-        """Alignment group of each field with a value per step; None for the others."""
+        """Alignment group of each field with a value per step; None for other fields."""
         return [
             field.group if field is not None and field.is_list and name == field.name else None
             for name, field in self.fields.items()
@@ -275,7 +276,7 @@ class _Kept:
         return (*parts, *self.texts)
 
     def take(self, inputs: Any, picked: Any, numbers: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """Split a batch into the inputs of the model and the kept values, as arrays."""
+        """Split a batch into the inputs of the model and arrays of the kept values."""
         count = len(picked) - len(self.texts)
         features, texts = (picked[:count], picked[count:]) if self.texts else (picked, ())
         values = dict(zip([*self.texts, *self.numbers], [*texts, *numbers], strict=True))
@@ -286,7 +287,7 @@ class _Kept:
         return features, [self._stored(name, np.asarray(values[name])) for name in self.names]
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert values back to the form in records: times, `str`, and targets without the axis added for losses."""
+        """Convert values to their form in records: times, `str`, and no additional axis for losses."""
         field = self.fields[name]
         if field is None:
             return values
@@ -303,8 +304,8 @@ class _Kept:
 
         Args:
             values: the kept values, `(B, T, ...)`.
-            lengths: real steps of windows, by alignment group; int64 `(B,)`.
-            ahead: real steps of horizons, int64 `(B,)`.
+            lengths: number of real steps of each window, int64 `(B,)`, by alignment group.
+            ahead: number of real steps of each horizon, int64 `(B,)`.
             front: whether windows are padded in front.
         """
         blanked = []
@@ -319,7 +320,7 @@ class _Kept:
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
-        """Name the prediction and kept values of a record; with `once`, keep only the first value of context fields."""
+        """Build the dictionary of a record; `once` reduces context fields, repeated per window, to one value."""
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
             first = once and field is not None and not field.is_list
@@ -328,7 +329,7 @@ class _Kept:
 
 
 def call_model(model: Any, features: Any) -> Any:
-    """Call a model; ragged inputs are padded, and backends other than TensorFlow get arrays."""
+    """Pad ragged inputs, convert them to arrays unless the backend is TensorFlow, and call the model."""
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     def taken(part: Any) -> Any:
@@ -343,7 +344,7 @@ _OF_ORDER = ("shuffle", "seed", "epochs", "epoch", "deterministic")
 
 
 def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:
-    """List the positions of all records that are read, including records without windows."""
+    """List the positions of all selected records, including records without windows."""
     chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
     positions, records = sorted(indices), read(path, split, index_name=_INDEX, **chosen)
     if int(records.cardinality()) == len(positions):

@@ -45,13 +45,14 @@ class TrainingState:
     """State of a training run.
 
     Attributes:
-        epoch: the current epoch, from 0.
-        batch: number of its completed batches.
-        first_epoch: the epoch that the training run started with.
-        taken: batches taken from the current iterator; 0 if the epoch starts with a new one.
-        batches: batches per epoch; None if Keras does not know.
-        finished: the requested number of epochs once the training has ended; otherwise None.
-        history: Keras' history by metric, and its epochs.
+        epoch: number of the current epoch, from 0.
+        batch: number of completed batches in this epoch.
+        first_epoch: number of the first epoch of the training run.
+        taken: number of batches taken from the current iterator; 0 if the epoch starts with a new iterator.
+        batches: number of batches per epoch; None if Keras does not know it.
+        finished: requested number of epochs if the training has ended; otherwise None.
+        history: mapping of metric to its value in each epoch.
+        history_epochs: numbers of the epochs in `history`.
         variables: names, shapes and dtypes of the variables, in order.
     """
 
@@ -69,7 +70,7 @@ class TrainingState:
 class SavedStates:
     """Directory of the last saved states.
 
-    Each state is a directory. It is written under a temporary name, synced and renamed.
+    Each state is a subdirectory, which is written under a temporary name, synced and renamed.
     """
 
     def __init__(self, directory: str | os.PathLike[str], keep: int) -> None:
@@ -79,8 +80,8 @@ class SavedStates:
         """Write a state, then remove the oldest ones.
 
         Args:
-            state: the part that is stored as JSON.
-            values: arrays, one for each of its variables.
+            state: the state, stored as JSON.
+            values: arrays with the values of `state.variables`, in the same order.
             more: function that writes additional files; it is called with the directory of the state.
 
         Raises:
@@ -111,10 +112,10 @@ class SavedStates:
                 shutil.rmtree(removed)
 
     def last(self) -> tuple[TrainingState, list[Any], Path] | None:
-        """Load the last state, the arrays of its variables and its directory; None if there is no state.
+        """Load the last state, the arrays of its variables, and its directory; return None if there is no state.
 
         Raises:
-            OptionError: the state is damaged or of a newer version.
+            OptionError: the state is damaged, or was saved by another version of seqrecorder.
         """
         saved = self._saved()
         if not saved:
@@ -150,7 +151,7 @@ class SavedStates:
         return sorted((path for path, number in numbers.items() if number.isdecimal()), key=lambda p: int(numbers[p]))
 
     def _clean(self) -> None:
-        """Remove unfinished states of a killed process."""
+        """Remove the unfinished states that a killed process left."""
         for left in self.directory.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(left)
 
@@ -164,7 +165,7 @@ def _dtype(name: str) -> Any:
 _LOGGER = logging.getLogger("seqrecorder")
 
 _STEPS = ("_enumerate_iterator", "enumerate_epoch")
-"""Names of the method of Keras' epoch iterator that gives the steps, now and in Keras 3.5."""
+"""Method of Keras' epoch iterator that yields the steps: its current name, and its name in Keras 3.5."""
 
 _ITERATOR = "iterator"
 
@@ -196,10 +197,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
-    The iterator is saved the way `tf.train.Checkpoint` saves it, including up to `shuffle` records. Later epochs take
-    their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot
-    be saved (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) are replayed up to their position,
-    and a warning is issued.
+    The iterator is saved with `tf.train.Checkpoint`, including up to `shuffle` records. Later epochs take their order
+    from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot be saved
+    (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) are replayed up to their position, and a
+    warning is issued.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
@@ -224,7 +225,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self.directory, self.every = directory, every
         self._states = SavedStates(directory, keep)
 
-    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, below as well
         """Restore the model and the data from the last state."""
         self._data, others = _fit_locals()
         # Run last, when all other callbacks have finished.
@@ -247,20 +248,20 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             self._restore(*saved)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Restore the metrics, which Keras has just reset, and the history."""
+        """Restore the history, and the metrics that Keras has just reset."""
         if self._progress.first_epoch is None:
             self._progress.first_epoch = epoch
         self._progress.epoch = epoch
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Restore the metrics of an epoch that was saved at its end, so that Keras runs none of its batches."""
+        """Add the restored metrics to the logs, in case no batch of the epoch was left to run."""
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}
 
     def _end(self) -> None:
-        """Save the final state, once all callbacks have ended."""
+        """Save the final state after all other callbacks have ended."""
         self._others.callbacks.remove(self._last)
         setattr(self._data, self._steps, self._new_steps)
         if self._restored is not None:  # no epoch was left to run
@@ -281,7 +282,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         for step in steps:
             self._follow(step[-1])
             if progress.batch == 0 and progress.epoch != progress.first_epoch and not goes_on:
-                self._save()  # other callbacks have finished the last epoch here
+                self._save()  # here, other callbacks have finished the previous epoch
             yield step
             executed = self._data.steps_per_execution
             progress.batch += executed
@@ -292,7 +293,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
                 self._save()
 
     def _follow(self, iterator: Any) -> bool:
-        """Remember the current iterator; return whether it has changed."""
+        """Note the current iterator; return True if it is a new one."""
         if iterator is self._iterator:
             return False
         self._iterator, self._progress.taken = iterator, 0
@@ -358,7 +359,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self.model._initial_epoch = asked if ended else state.epoch  # noqa: SLF001
 
     def _go_to(self, state: TrainingState, directory: Path) -> Any:
-        """Move to the remaining steps of the epoch; return a batch if one was read on the way."""
+        """Advance the data to the remaining steps of the epoch; return a batch if one was read on the way."""
         seen = None
         # Create the iterators of the earlier epochs too: each one draws the order of its epoch.
         for _ in range(state.first_epoch, state.epoch):
@@ -420,7 +421,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         history = self.model.history
         history.history.update({name: list(values) for name, values in self._restored.history.items()})
         history.epoch[:] = self._restored.history_epochs
-        self.model._initial_epoch = None  # noqa: SLF001 - the next `fit` starts where it says
+        self.model._initial_epoch = None  # noqa: SLF001 - the next `fit` has its own `initial_epoch`
         self._restored = None
 
 
@@ -446,7 +447,7 @@ def _fit_locals() -> tuple[Any, Any]:
 
 
 def _variables(model: Any) -> list[Any]:
-    """List all variables of a model and its optimizer, then the variables of its metrics."""
+    """List all variables of a model and its optimizer, followed by the variables of its metrics."""
     if model.optimizer is not None and model.built and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     metrics = model.metrics_variables
@@ -457,7 +458,7 @@ def _variables(model: Any) -> list[Any]:
 
 
 def _build(model: Any, batch: Any) -> None:
-    """Create the variables that a model, its losses and its metrics create for their first batch."""
+    """Run a model, its losses and its metrics on one batch, so that they create their variables."""
     x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
     outputs = model(x)
     model.compute_loss(x, y, outputs, weights)

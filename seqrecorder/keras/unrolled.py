@@ -23,9 +23,9 @@ _BACKWARDS = (
 
 @keras.saving.register_keras_serializable(package="seqrecorder")
 class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
-    """Recurrent layer for the segments of `seqrecorder.Unroll`: it keeps the state of each row until `reset`.
+    """Recurrent layer for the segments of `seqrecorder.Unroll`, which keeps the state of each row until `reset`.
 
-    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since the rows
+    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, because rows
     are at different positions of different records. Gradients stop at the start of a segment (truncated backpropagation
     through time).
 
@@ -48,8 +48,8 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
 
     Call arguments:
         x: float `(B, T, features)`. The first batch fixes B, the number of slots; fewer rows use the first slots.
-        reset: bool `(B,)`: rows whose state is reset to zeros first.
-        mask: bool `(B, T)`: the real steps; None for all.
+        reset: bool `(B,)`, True for rows whose state is set to zeros before the call.
+        mask: bool `(B, T)`, True for real steps; None if all are.
         training: whether to use the states of training; Keras sets it in `fit`.
 
     Raises:
@@ -71,7 +71,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         self._states_apart: list[Any] = []
 
     def build(self, shape: Any) -> None:
-        """Create the states: zeros for each row."""
+        """Build the layer, and create a state of zeros for each row."""
         if shape[0] is None:
             raise OptionError(
                 "Unrolled: expected batches of one known size, got None; give it to the model: keras.Input(batch_shape="
@@ -86,7 +86,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
 
     @property
     def weights(self) -> list[Any]:
-        """Weights of the layer. States are not among them, since they depend on the number of slots."""
+        """Weights of the layer, without the states, whose shapes depend on the number of slots."""
         weights: list[Any] = self.layer.weights
         return weights
 
@@ -97,7 +97,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         """Load nothing; ignore states that an earlier version saved."""
 
     def call(self, x: Any, reset: Any, mask: Any = None, training: Any = None) -> Any:
-        """Run the layer from the state in which the last call ended."""
+        """Run the layer, starting from the state at the end of the last call."""
         variables = self._states if training else self._states_apart
         slots, rows = int(variables[0].shape[0]), x.shape[0]
         if rows is not None and rows > slots:
@@ -134,7 +134,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
 
     def states(self, *, training: bool) -> list[Any]:
-        """Return the state variables of training, or of all other calls, `(B, units)`."""
+        """Return the state variables `(B, units)` of training, or of prediction and validation."""
         return self._states if training else self._states_apart
 
 
@@ -155,7 +155,7 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
         training: whether to copy the states of training, instead of the states of predictions and validation.
 
     Returns:
-        Arrays `(slots, units)` by layer name and number of the state, such as `memory/0`.
+        Mapping of layer name and state number, such as `memory/0`, to an array `(slots, units)`.
     """
     return {name: np.asarray(variable) for name, variable in _named_states(model, training=training)}
 
@@ -166,7 +166,7 @@ def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False)
     Args:
         model: a model whose layers have the same names.
         states: arrays `(slots, units)` for the first slots; the other slots are set to zeros.
-        training: as for `get_states`.
+        training: whether to set the states of training, instead of the states of predictions and validation.
 
     Raises:
         OptionError: the states belong to other layers, or have other units or more slots.

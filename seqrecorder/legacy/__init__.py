@@ -1,4 +1,4 @@
-"""The queue-based readers of TensorFlow 1: run them in current TensorFlow, or convert them to tf.data.
+"""Queue-based readers of TensorFlow 1, run in current TensorFlow or converted to tf.data.
 
 `lift` turns an unchanged input function into a `tf.data.Dataset`, `get_next` feeds the elements of a dataset to an old
 training loop, and `compat` provides `tf.contrib` and the other names of TensorFlow 1 to old scripts. `text_lines`,

@@ -1,4 +1,4 @@
-"""`compat`: let old scripts import the TensorFlow that they were written for."""
+"""The context manager `compat`, in which `import tensorflow` returns TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RENAMED = {
     "train.SummaryWriter": "summary.FileWriter",
     "unpack": "unstack",
 }
-"""Renamed functions whose arguments and their order are the same."""
+"""Functions that TensorFlow 1.0 renamed without a change of their arguments."""
 
 
 def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
@@ -46,7 +46,7 @@ def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
 
     Args:
         v1: `tf.compat.v1`.
-        inside: the prefix of the names, such as `train.`; empty for TensorFlow itself.
+        inside: the prefix of the names, such as `train.`; empty for names of the top-level module.
     """
     mine = {old.removeprefix(inside): new for old, new in RENAMED.items() if old.startswith(inside)}
     return types.SimpleNamespace(**{old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old})
@@ -56,8 +56,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
     """Concatenate tensors; before TensorFlow 1.0, the first argument was the axis.
 
     Args:
-        values: the tensors; or the axis, an int.
-        axis: the axis; or the tensors.
+        values: the tensors; or, in the old order, the axis.
+        axis: the axis; or, in the old order, the tensors.
         name: the name of the operation.
     """
     import tensorflow as tf
@@ -70,11 +70,11 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **name
     """Split a tensor; before TensorFlow 1.0, the first argument was the axis.
 
     Args:
-        value: the tensor; or the axis, an int.
+        value: the tensor; or, in the old order, the axis.
         num_or_size_splits: the number of splits, or their sizes.
-        axis: the axis; or the tensor.
+        axis: the axis; or, in the old order, the tensor.
         *more: `num` and `name`.
-        **named: the same, by name.
+        **named: the same arguments, by keyword.
     """
     import tensorflow as tf
 
@@ -87,9 +87,9 @@ def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
 
     Args:
         images: a tensor `(h, w, c)` or `(b, h, w, c)`.
-        size: height and width; or the height, an int.
+        size: a pair of height and width; or, in the old form, the height.
         *more: the width, if `size` is the height; then `method` and `align_corners`.
-        **named: the same, by name.
+        **named: the same arguments, by keyword.
     """
     import tensorflow as tf
 
@@ -99,9 +99,9 @@ def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
 
 
 class Absent(type):
-    """A placeholder for a removed name: it can be imported, subclassed and used in annotations, but not called.
+    """Placeholder for a removed name, which can be imported, subclassed and used in annotations, but not called.
 
-    It lets a script import its model while only its input pipeline is used.
+    With it, a script that defines a model can be imported for its input pipeline.
 
     >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "; models are Keras's now")
     >>> class Mine(cell):
@@ -116,10 +116,10 @@ class Absent(type):
 
     @classmethod
     def named(cls, path: str, why: str) -> Absent:
-        """Create the placeholder of a name.
+        """Create the placeholder for a removed name.
 
         Args:
-            path: the name, with its module.
+            path: the full name, including the module.
             why: the end of the error message.
         """
         return cls(path.rpartition(".")[2], (), {"_path": path, "_why": why})
@@ -130,7 +130,7 @@ class Absent(type):
         return Absent.named(f"{cls._path}.{name}", cls._why)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        """Raise, or as a decorator return a function that raises."""
+        """Raise `AttributeError`; as a decorator, return a function that raises it when called."""
         if len(arguments) == 1 and not named and isinstance(arguments[0], types.FunctionType):
             return functools.wraps(arguments[0])(lambda *_, **__: cls._raise())
         return cls._raise()
@@ -147,13 +147,13 @@ _NEW_CODE = ("tensorflow", "keras", "tf_keras", "tensorboard", "seqrecorder")
 
 @contextlib.contextmanager
 def compat() -> Iterator[types.ModuleType]:
-    """Let code that is imported and run inside see TensorFlow 1 as `tensorflow`.
+    """Make `import tensorflow` return TensorFlow 1 in code that is imported or run inside the block.
 
     `import tensorflow as tf` then has the names of `tf.compat.v1`, the names that TensorFlow 1.0 renamed, and
     `tf.contrib` with the contents of `seqrecorder.legacy.contrib`. The installed `tensorflow` and
     `tensorflow.compat.v1` get `tf.contrib` as well, and `import tensorflow.contrib.slim as slim` works. Other names of
     `tf.contrib` can be imported and subclassed, but raise when they are called. So the pipeline of a module can be used
-    even if the module also defines a model. Shapes and variables behave as in TensorFlow 1. `tf.disable_v2_behavior()`
+    even if the module defines a model, too. Shapes and variables behave as in TensorFlow 1. `tf.disable_v2_behavior()`
     and similar calls do nothing, because datasets need eager execution. TensorFlow's own modules, Keras and this
     package are not affected. Imported modules keep working after the block.
 
@@ -167,7 +167,7 @@ def compat() -> Iterator[types.ModuleType]:
     """
     import tensorflow as tf
 
-    importlib.import_module("tensorflow.compat.v1")  # its first import replaces the module
+    importlib.import_module("tensorflow.compat.v1")  # the first import replaces the module
     old = _old_tensorflow(tf)
     hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
     importing = builtins.__import__
@@ -221,7 +221,7 @@ class _Old(types.ModuleType):
 def _old_tensorflow(tf: types.ModuleType) -> Any:
     """Build the module with the names of TensorFlow 1."""
     v1 = tf.compat.v1
-    cells = _Old("tensorflow.nn.rnn_cell", contrib.rnn, v1.nn.rnn_cell)  # only names that need no layers
+    cells = _Old("tensorflow.nn.rnn_cell", contrib.rnn, v1.nn.rnn_cell)  # only names that do not need layers
     images = types.SimpleNamespace(resize_images=resize_images)
     old = _Old("tensorflow", v1, tf, renamed(v1))
     old.__dict__.update(
@@ -240,11 +240,11 @@ def _old_tensorflow(tf: types.ModuleType) -> Any:
 
 
 def _does_nothing(*_: Any, **__: Any) -> None:
-    """Replace the functions that switch the behaviour of TensorFlow."""
+    """Ignore the call of a function that switches the behaviour of TensorFlow."""
 
 
 def _reset_default_graph() -> None:
-    """Reset the default graph, except inside a `with` statement, whose graph is new anyway."""
+    """Reset the default graph, except inside `with graph.as_default():`, where the graph is new anyway."""
     import tensorflow as tf
 
     with contextlib.suppress(AssertionError):
@@ -253,7 +253,7 @@ def _reset_default_graph() -> None:
 
 def _contrib(tf: types.ModuleType) -> Any:
     """Build the module `tf.contrib`."""
-    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # the names of contrib are not public there
+    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # these names are no longer public
     sources = {
         "data": (tf.data.experimental, tf.compat.v1.data),
         "lookup": (contrib.lookup, tables),

@@ -1,7 +1,7 @@
 """Queues, readers and queue runners of a TensorFlow 1 graph.
 
-A **source** is a queue or a reader. A **pull** is an operation that takes from a source each time it runs. A **feed**
-is an enqueue operation that a thread of a queue runner runs.
+A **source** is a queue or a reader. A **pull** is a dequeue or read operation, which consumes elements of a source. A
+**feed** is an enqueue operation that the threads of a queue runner run.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LIFTED_RUNNERS = "seqrecorder_lifted_queue_runners"
 
 @attrs.frozen(eq=False)
 class Feed:
-    """An enqueue operation of a queue runner.
+    """Enqueue operation of a queue runner.
 
     Attributes:
         op: the operation that the threads run.
         after: operations that run with it, for their side effects.
         components: the enqueued tensors, and a `SparseSlot` for each serialized sparse tensor.
-        many: whether they are enqueued row by row.
-        keep: a bool tensor and the value at which elements are enqueued; None to enqueue all.
+        many: whether the components are enqueued row by row.
+        keep: a bool tensor, and its value for elements that are enqueued; None if all are enqueued.
         threads: the number of threads that run the operation.
     """
 
@@ -61,13 +61,13 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """Tensor that decides whether an element is enqueued; None to enqueue all."""
+        """The tensor that decides whether an element is enqueued, as a list; empty if all are enqueued."""
         return [] if self.keep is None else [self.keep[0]]
 
 
 @attrs.frozen(eq=False)
 class SparseSlot:
-    """A sparse tensor on its way into a queue.
+    """Sparse tensor that is serialized before it is enqueued.
 
     Attributes:
         components: the tensors `indices`, `values` and `dense_shape`.
@@ -79,14 +79,14 @@ class SparseSlot:
 
 
 def through_identities(tensor: Any) -> Any:
-    """Return the tensor that a chain of `Identity` operations repeats."""
+    """Follow a chain of `Identity` operations back to the original tensor."""
     while tensor.op.type in ("Identity", "RefIdentity"):
         tensor = tensor.op.inputs[0]
     return tensor
 
 
 def source_of(tensor: Any) -> Any:
-    """Return the operation that creates the handle of a queue or reader, or raise `LiftError`."""
+    """Return the queue or reader operation behind a handle; raise `LiftError` for any other tensor."""
     op = through_identities(tensor).op
     if op.type in QUEUES or op.type in READERS:
         name = op.get_attr("shared_name")
@@ -112,24 +112,24 @@ def describe(op: Any) -> str:
 
 
 def seeds(op: Any) -> tuple[int, int] | None:
-    """Return the graph and operation seeds of a random operation; None for other operations."""
+    """Return the graph seed and the operation seed of a random operation; None for other operations."""
     attributes = op.node_def.attr
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
 
 def location_of(op: Any) -> str | None:
-    """Return the file and the line of user code that created an operation, or None."""
+    """Return the file and the line of user code that created an operation; None if unknown."""
     return location_in(op.traceback or [])
 
 
 def location_in(frames: Sequence[Any]) -> str | None:
-    """Return the file and the line of the innermost frame of user code, or None."""
+    """Return the file and the line of the innermost frame of user code; None if there is none."""
     frame = user_frame(frames)
     return None if frame is None else f"{frame.filename}, line {frame.lineno}"
 
 
 def user_frame(frames: Sequence[Any]) -> Any:
-    """Return the innermost frame outside this package and TensorFlow whose source is known, or None."""
+    """Return the innermost frame with known source outside this package and TensorFlow; None if there is none."""
     outside = (frame for frame in reversed(frames) if not frame.filename.startswith(packages()))
     return next((frame for frame in outside if linecache.getlines(frame.filename)), None)
 
@@ -142,7 +142,7 @@ def packages() -> tuple[str, str]:
 
 
 def _component(component: Any) -> Any:
-    """Return the `SparseSlot` behind a component that `tf.train.batch` and similar functions serialized, or itself."""
+    """Return the sparse tensor behind a component that `tf.train.batch` serialized; else the component itself."""
     tensor = through_identities(component)
     if tensor.op.type == "ExpandDims":
         tensor = through_identities(tensor.op.inputs[0])
@@ -153,10 +153,10 @@ def _component(component: Any) -> Any:
 
 
 class Runners:
-    """The queue runners of a graph, by queue.
+    """Queue runners of a graph, grouped by queue.
 
     Attributes:
-        filled: the feeds of each queue, by its name.
+        filled: mapping of queue name to the feeds of the queue.
 
     Args:
         graph: a `tf.Graph`.
@@ -169,10 +169,10 @@ class Runners:
             self._add(runner)
 
     def feeds(self, queue: Any) -> list[Feed]:
-        """List the feeds of a queue; there is at least one.
+        """Return the feeds of a queue, at least one.
 
         Raises:
-            LiftError: no queue runner of the graph fills the queue.
+            LiftError: no queue runner fills the queue, or one fills it from Python code.
         """
         if queue.name in self._python:
             raise LiftError(
@@ -219,18 +219,18 @@ class Runners:
 
 
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
-    """Remove the runners of lifted queues: their threads would take records from the dataset.
+    """Remove the queue runners of lifted queues, whose threads would consume records of the dataset.
 
     A queue with other users keeps its runner, which reads the same files a second time.
 
     Args:
         graph: the graph of the queues.
         sources: names of the lifted queues and readers.
-        pulls: names of the operations that take from them.
+        pulls: names of the lifted operations that consume their elements.
 
     Raises:
-        LiftError: threads already fill such a queue; or a Python function fills it, and the dataset and another user
-            would each see only a part of its values.
+        LiftError: the threads of a lifted queue have started; or a Python function fills the queue, and the dataset
+            and another user would each see only a part of its values.
     """
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
     mine = {runner: source_of(runner.queue.queue_ref) for runner in runners}
@@ -251,7 +251,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
             )
         others |= {source: others[queue] for op in filling if is_pull(op) for source in sources_of(op)}
     for runner, queue in aside.items():
-        if runner._runs_per_session:  # noqa: SLF001 - how many threads run, by session
+        if runner._runs_per_session:  # noqa: SLF001 - number of running threads by session
             raise LiftError(
                 "its threads have started, and would take records from the dataset",
                 advice="lift before tf.train.start_queue_runners",
@@ -260,12 +260,12 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
             )
     for runner in aside:
         runners.remove(runner)
-        runner.create_threads = lambda *_, **__: []  # a script may call this for each runner
+        runner.create_threads = lambda *_, **__: []  # scripts may call this method of each runner
         graph.add_to_collection(_LIFTED_RUNNERS, runner)
 
 
 def filled_while_read(queue: Any) -> LiftError:
-    """Build the error for a queue filled by the same step that reads it."""
+    """Build the error for a queue that is filled by the same step that reads it."""
     return LiftError(
         "each step fills the queue just before it reads it, and no QueueRunner does",
         advice="leave the queue out: give each reader its own tf.train.string_input_producer(names, shuffle=False), "
@@ -275,7 +275,7 @@ def filled_while_read(queue: Any) -> LiftError:
 
 
 def _advice(queue: Any) -> str:
-    """Write advice on a queue that a Python function fills."""
+    """Format the advice for a queue that Python code fills."""
     return (
         f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
         "(tf.data.Dataset.from_generator, from_tensor_slices)"
@@ -283,7 +283,7 @@ def _advice(queue: Any) -> str:
 
 
 def consumers(source: Any) -> list[Any]:
-    """List the operations that use the handle of a source, through identities."""
+    """List the operations that use the handle of a source, directly or through `Identity` operations."""
     ops = []
     for op in source.outputs[0].consumers():
         ops += consumers(op) if op.type == "Identity" else [op]
@@ -294,7 +294,7 @@ _Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
 
 
 def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
-    """Find the enqueues `(components, many, keep)` that an operation runs, and the other operations it runs."""
+    """List the enqueues `(components, many, keep)` that an operation triggers, and the other operations it triggers."""
     puts: list[_Enqueue] = []
     after: list[Any] = []
     seen, stack = {op}, [op]
@@ -316,7 +316,7 @@ def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
 
 
 def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
-    """Yield the enqueues in branches of an `If`, as `tf.train.maybe_batch` creates them for `keep_input`."""
+    """Yield the enqueues in the branches of an `If`, which `tf.train.maybe_batch` creates for `keep_input`."""
     arguments = op.inputs[1:]
     if not any(_leads_to(tensor, queue) for tensor in arguments):
         return
@@ -344,17 +344,17 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def sources_of(pull: Any) -> list[Any]:
-    """List the sources of a pull: its queue, its reader and the reader's queue, or itself if it is a dataset."""
+    """List the sources of a pull: a queue, or a reader and its queue of files, or a dataset operation itself."""
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 
 def is_pull(op: Any) -> bool:
-    """Check that an operation takes from a source."""
+    """Check whether an operation is a dequeue or a read."""
     return op.type in DEQUEUES or op.type in READS
 
 
 def back_from(ops: Iterable[Any]) -> Iterator[Any]:
-    """Yield operations and all their dependencies, back to the pulls."""
+    """Yield operations and all their dependencies, up to and including the pulls."""
     waiting = [*ops]
     seen = {*waiting}
     while waiting:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Stage:
-    """Stage of a pipeline, in the words of TensorFlow 1 and of tf.data.
+    """Stage of a pipeline, described in terms of TensorFlow 1 and of tf.data.
 
     Attributes:
         name: the name of the operation in the graph.
-        original: description in the words of TensorFlow 1.
-        translation: description in the words of tf.data.
-        random_order: the reason why the original order was random; the lifted stage gives the same examples in another
+        original: the description in terms of TensorFlow 1.
+        translation: the description in terms of tf.data.
+        random_order: the reason why the original order was random; the lifted stage yields the same examples in another
             order. None if the order is the same.
         random_values: the reason why random values were not reproducible in the original. None if they are the same, or
             if there are none.
-        location: the file and the line of the script that created the operation, if known.
+        location: the file and the line of the script that created the operation; None if unknown.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Stage:
 
 @attrs.frozen(eq=False)
 class Recipe:
-    """Recipe by which `convert` prints a bucketing function of `tf.contrib`.
+    """Parameters of a `tf.contrib` batching function, from which `convert` prints it.
 
     Attributes:
         targets: the tensors of one example; the first selects the bucket.
-        keep: a bool scalar that selects examples, unless it is constant.
+        keep: the bool scalar that selects examples, as a tuple; empty if it is always true.
         boundaries: the boundaries of the buckets.
         sizes: the batch size of each bucket.
         smaller: whether to keep smaller batches at the end.
-        by_length: whether the first tensor is a length that is returned, or the number of the bucket.
-        steps: the number of steps of a segment, if examples are cut into segments; 0 for buckets.
+        by_length: True if the first tensor is a length, which is returned; False if it is the bucket number.
+        steps: the number of steps in a segment, if examples are cut into segments; 0 for buckets.
     """
 
     targets: tuple[Any, ...]
@@ -71,21 +71,21 @@ class Recipe:
 
     @property
     def dropped(self) -> int:
-        """The maximum number of examples that all buckets together drop at the end."""
+        """Maximum number of examples that all buckets together drop at the end."""
         return 0 if self.smaller else sum(self.sizes) - len(self.sizes)
 
 
 @attrs.frozen(eq=False)
 class Lifted:
-    """An input function in the form of a `tf.data.Dataset`.
+    """Input function translated to a `tf.data.Dataset`.
 
     Attributes:
         dataset: the `tf.data.Dataset`, with the structure that the function returned; lists are tuples.
-        stages: the stages of the pipeline, from the source on.
-        notes: operations that took elements away in the original and no longer do.
+        stages: the stages of the pipeline, in order from the source.
+        notes: messages about operations that consumed elements in the original and no longer do.
         sources: names of the queues, readers and registered dataset operations.
-        pulls: names of the operations that take from the sources.
-        recipe: the recipe by which `convert` prints a `tf.contrib` function, if there is one.
+        pulls: names of the operations that consume elements of the sources.
+        recipe: the parameters of a `tf.contrib` batching function at the end; None if there is none.
     """
 
     dataset: Any
@@ -97,7 +97,7 @@ class Lifted:
 
     @property
     def exact(self) -> bool:
-        """Check that the original always gave the same elements in the same order, as the dataset does."""
+        """True if every run of the original yielded the same elements in the same order as the dataset."""
         return not self.notes and all(
             stage.random_order is None and stage.random_values is None for stage in self.stages
         )
@@ -119,22 +119,22 @@ _EMPTIED: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, ...]]] = weakref.W
 
 
 def datasets_of(graph: Any) -> Mapping[str, Lifted]:
-    """Map the name of each registered operation to its dataset."""
+    """Return the registered datasets of a graph by operation name."""
     return _DATASETS.get(graph, {})
 
 
 def register(op: Any, lifted: Lifted) -> None:
-    """Register an operation as a source; its outputs are the flat tensors of an element of the dataset."""
+    """Register an operation as a source, which outputs the flattened elements of a dataset."""
     _DATASETS.setdefault(op.graph, {})[op.name] = lifted
 
 
 def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -> None:
-    """Check that no other lifted tensors of a graph share a source, and register these.
+    """Check that no other tensors were lifted from the same sources, and remember these tensors.
 
-    The users of a queue share its elements, but each lifted dataset yields all of them.
+    Users of one queue share its elements, but every lifted dataset yields all of them.
 
     Raises:
-        LiftError: other tensors of the same sources were lifted before.
+        LiftError: other tensors were lifted from one of the sources before.
     """
     emptied = _EMPTIED.setdefault(graph, {})
     names = tuple(tensor.name for tensor in tensors)

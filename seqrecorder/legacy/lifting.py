@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Returned:
-    """A nested structure of tensors of one graph.
+    """Nested structure of tensors that an input function returned.
 
     Lists become tuples, because tf.data treats lists as tensors. Plain values, such as a number of batches, become
     constants, and None stays None. A queue is replaced by its next element.
@@ -89,7 +89,7 @@ class Returned:
 
 
 def _tuples(value: Any) -> Any:
-    """Replace the lists of a structure with tuples."""
+    """Replace the lists in a nested structure with tuples."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_tuples(item) for item in value))
     if isinstance(value, (list, tuple)):
@@ -100,7 +100,7 @@ def _tuples(value: Any) -> Any:
 
 
 _AHEAD = 2
-"""Elements to prefetch: queues, too, were filled while a model trained on the last batch."""
+"""Elements to prefetch, because queues were also filled while a model trained on the last batch."""
 
 
 def lift(
@@ -116,8 +116,8 @@ def lift(
     The function is called once, in its own graph. The graph between the readers and the returned tensors is translated
     stage by stage: queue runners, queues, readers and producers become tf.data transformations, and the operations
     between them run unchanged in `map`. Helper functions, loops and hand-written queues are covered as well. Nothing
-    is read and no thread starts before the dataset is iterated. Errors are then raised where they happen; with queues,
-    the main thread only saw `OutOfRangeError`, which looked like the end.
+    is read and no thread starts before the dataset is iterated. The iterator then raises the original errors; with
+    queues, the main thread only saw `OutOfRangeError`, which looked like the end of the data.
 
     >>> import tempfile, pathlib, tensorflow as tf
     >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers.csv")
@@ -140,19 +140,20 @@ def lift(
     constants into multiplications, so its floats may differ in the last bit.
 
     An iterator can be saved in a `tf.train.Checkpoint` and resumes where it was, even within shuffled files. TensorFlow
-    refuses to save Python functions and random operations between the queues, whose state is in no checkpoint.
+    refuses to save it if Python functions or random operations run between the queues, because it cannot save their
+    state.
 
-    Tensors that are in the default graph already can be lifted as well, if a script creates queues in one function and
-    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the lifted queues.
+    Tensors of the default graph can be lifted as well, for scripts that create queues in one function and use them in
+    another: `x = get_next(lift(x))`. Threads no longer fill the lifted queues.
 
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: constant value of each placeholder, by name. For queues that Python fills, by queue name: a
+        feed: mapping of placeholder name to a constant value; for queues that Python fills, of queue name to a
             `tf.data.Dataset` of the elements (tuples of the components, one element at a time) or, inside a graph, a
-            function that returns one.
+            function that returns such a dataset.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
-            graph in which `lift` is called. In eager execution, a seed that is set already is refused if random
+            graph in which `lift` is called. In eager execution, an error is raised if a global seed is set and random
             operations depend on it.
         shuffle_buffer: the buffer size of random queues: `"capacity"` (reading is faster than training),
             `"min_after_dequeue"` (reading is slower), or a number.
@@ -169,7 +170,7 @@ def lift(
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
     if explain:
-        print(lifted)  # noqa: T201 - asked for
+        print(lifted)  # noqa: T201 - the user asked for it
     return lifted.dataset
 
 
@@ -180,7 +181,7 @@ def trace(
     graph_seed: int | None = None,
     shuffle_buffer: ShuffleBuffer = "capacity",
 ) -> Lifted:
-    """Return the dataset of `lift` together with its stages, for use by programs.
+    """Lift an input function, and return the dataset together with its stages, for use by programs.
 
     See `lift` for arguments and errors.
     """
@@ -227,7 +228,7 @@ def trace(
 
 
 def _check_seeds(graph: Any, outside: int) -> None:
-    """Refuse random operations if a global seed is set that the graph of the function lacks."""
+    """Raise `LiftError` if the graph has random operations, because it lacks the global seed that they depend on."""
     for op in graph.get_operations():
         if seeds(op) is not None:
             raise LiftError(

@@ -24,7 +24,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
 
     Args:
         contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
-        capacity: the capacity of the queue; below 1 for no limit, which sorts all elements before it yields the first.
+        capacity: the capacity of the queue. Below 1 for no limit; then all elements are sorted before the first yield.
     """
     import tensorflow as tf
 
@@ -52,7 +52,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
 
 
 def count_rows(feed: Feed) -> int | str:
-    """Return the number of elements that a feed enqueues at a time, or "?" if it is not known."""
+    """Return the number of elements that a feed enqueues at a time, or "?" if it is unknown."""
     if not feed.many:
         return 1
     count = next((x.shape[0] for x in feed.components if not isinstance(x, SparseSlot) and x.shape.rank), None)
@@ -60,7 +60,7 @@ def count_rows(feed: Feed) -> int | str:
 
 
 def explain_order(section: Section) -> str | None:
-    """Explain why the order of a producer changed between runs; None if it did not."""
+    """Explain why the order of a producer changed between runs; return None if it did not."""
     for op in () if section.pulls else section.shuffles:
         if not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1) and seeds(op) == (0, 0):
             return f"{op.type} {op.name!r} has no seed"
@@ -68,7 +68,7 @@ def explain_order(section: Section) -> str | None:
 
 
 def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
-    """Explain why random values in elements changed between runs; None if they did not.
+    """Explain why random values in elements changed between runs; return None if they did not.
 
     Args:
         sections: the sections that compute the elements.
@@ -89,7 +89,7 @@ def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool
 
 
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that all users of a shared queue see the same elements, as each iterates over all of them.
+    """Check that a shared queue contains the same elements each time, because every user iterates over it separately.
 
     Raises:
         LiftError: a stateful operation decides which elements are kept.
@@ -104,12 +104,12 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
 
 
 def describe_put(feed: Feed) -> list[str]:
-    """List the transformations of `put`."""
+    """List the names of the transformations that `put` applies."""
     return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
 
 
 def put(raw: Any, feed: Feed) -> Any:
-    """Filter and unbatch the outputs of a feed to the elements of a queue."""
+    """Turn the outputs of a feed into elements of its queue, by filtering and unbatching."""
     if feed.keep is not None:
         value = feed.keep[1]
         raw = raw.filter(lambda keep, *_: keep if value else ~keep).map(lambda _, *row: row)
@@ -120,7 +120,7 @@ ShuffleBuffer: TypeAlias = Literal["capacity", "min_after_dequeue"] | int
 """Buffer size of a random queue."""
 
 SPARSE = 3
-"""Strings in the serialized form of a sparse tensor."""
+"""Number of strings in the serialized form of a sparse tensor."""
 
 
 def check_shuffle_buffer(value: Any) -> None:
@@ -131,7 +131,7 @@ def check_shuffle_buffer(value: Any) -> None:
 
 
 def fed_contents(queue: Any, dataset: Any) -> Any:
-    """Validate the dataset that the user feeds into a queue, and return it as tuples.
+    """Validate the dataset that the user feeds into a queue, and return it as a dataset of tuples.
 
     Raises:
         OptionError: the value is not a dataset, belongs to a graph, or differs from the queue in dtypes or shapes.
@@ -174,7 +174,7 @@ def flat(dataset: Any) -> Any:
 
 
 def _shapes_put(queue: Any, count: int) -> list[Any]:
-    """Infer the shapes of the components of a queue from its enqueue operations."""
+    """Infer the component shapes of a queue from its enqueue operations."""
     import tensorflow as tf
 
     shapes: list[Any] = []
@@ -195,7 +195,7 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: 
         fallback: the seed of an unseeded queue; 0 to reshuffle in each iteration.
 
     Returns:
-        The dataset, the name of the transformation, and the reason why the original order was random, or None.
+        The dataset, the name of the transformation, and the reason why the original order was random (None if fixed).
     """
     capacity = queue.get_attr("capacity")
     if queue.type == "RandomShuffleQueueV2":
@@ -214,7 +214,7 @@ def _buffer(queue: Any, capacity: int, shuffle_buffer: ShuffleBuffer) -> int:
     if shuffle_buffer == "min_after_dequeue":
         return least
     if shuffle_buffer == "capacity":
-        # Without a capacity, the size of the queue depends on the speed of its threads, which is not known.
+        # Without a capacity, the size of the queue would depend on the unknown speed of its threads.
         return int(capacity) if capacity > 0 else least
     return shuffle_buffer
 
@@ -227,7 +227,7 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
         contents: a `tf.data.Dataset` of tuples.
         count: the batch size.
         rest: whether to keep a smaller last batch.
-        sparse: flags of the components that are serialized sparse tensors.
+        sparse: for each component, whether it is a serialized sparse tensor.
 
     Returns:
         The dataset and the name of the transformation.

@@ -34,11 +34,11 @@ _LANES = 4
 
 
 def numbered(times: Any, seeds: tuple[int, int]) -> Any:
-    """Add the seeds to a dataset of run numbers: `(run, seeds)`.
+    """Pair each run number with the seeds of a random operation: `(run, seeds)`.
 
     Args:
         times: a `tf.data.Dataset` of int64 scalars, from 0.
-        seeds: the seeds of the operation; zeros draw new seeds in each iteration.
+        seeds: the graph and operation seeds; zeros draw new seeds in each iteration.
     """
     import tensorflow as tf
 
@@ -74,7 +74,7 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
 
 
 def _after_swaps(here: Any, other: Any) -> Any:
-    """Apply all swaps and return the permutation."""
+    """Apply the swaps `(here[i], other[i])` in order, and return the resulting permutation."""
     import tensorflow as tf
 
     count = tf.size(here, tf.int64)
@@ -87,7 +87,7 @@ def _after_swaps(here: Any, other: Any) -> Any:
     [origin] = tf.while_loop(
         lambda way: tf.reduce_any(tf.not_equal(tf.gather(way, way), way)), lambda way: [tf.gather(way, way)], [start]
     )
-    # Step i takes from other[i] the value left there by the last earlier step with the same target.
+    # Step i reads the value that the last earlier step with the same target left at other[i].
     order = tf.argsort(other, stable=True)
     targets = tf.gather(other, order)
     again = tf.concat([tf.zeros([1], tf.bool), tf.equal(targets[1:], targets[:-1])], 0)[:count]
@@ -108,10 +108,10 @@ SMALL = 1 << 25
 
 
 def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
-    r"""Read a text file as a dataset of `(key, line)`, as `tf.TextLineReader` did, or of lines.
+    r"""Read a text file as a dataset of `(key, line)`, or of lines only, as `tf.TextLineReader` did.
 
-    Lines end with `\n`; the last carriage return before it, or before the end of the file, is dropped as well. Text
-    after the last line end is a line, unless it is empty or a lone carriage return.
+    Lines end with `\n`. One carriage return before the line end, or before the end of the file, is dropped as well. The
+    text after the last line end is a line, unless it is empty or a lone carriage return.
 
     Args:
         path: string scalar.
@@ -121,7 +121,7 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
     import tensorflow as tf
 
     def keyed_lines(lines: Any, number: Any) -> Any:
-        """Drop header lines and add keys; the first line has the number `number`."""
+        """Drop header lines and add keys; `number` lines of the file precede `lines`."""
         first = tf.minimum(tf.maximum(skip_header_lines - number, 0), tf.size(lines, tf.int64))
         if not keyed:
             return lines[first:]
@@ -147,7 +147,7 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
 
 
 def _split(text: Any, last: Any) -> tuple[Any, Any]:
-    """Split a text into its complete lines and the rest."""
+    """Split text into complete lines and the rest; the `last` block ends with a complete line."""
     import tensorflow as tf
 
     lines = tf.strings.split(text, "\n")
@@ -168,7 +168,7 @@ def _blocks_of(path: Any) -> Any:
 
 
 def key_of(path: Any, number: Any) -> Any:
-    """Join path and record number or offset to the key of a record."""
+    """Build the key of a record from its path and its number or offset."""
     import tensorflow as tf
 
     return tf.strings.join([path, ":", tf.strings.as_string(number)])
@@ -206,7 +206,7 @@ def producer(
         values: a tensor `(n, ...)`, or values that convert to one; `n` is at least 1.
         num_epochs: the number of epochs; None repeats forever.
         shuffle: whether to shuffle each epoch, which was the default in TensorFlow 1 as well.
-        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None draws one.
+        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None is random.
         graph_seed: the argument of `tf.set_random_seed` in the old program; by default the value that TensorFlow used
             without that call.
 
@@ -240,7 +240,7 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
     [('a.csv:2', b'1,2')]
 
     Args:
-        files: see the module.
+        files: a path, a sequence of paths, a string tensor, or a `tf.data.Dataset` of string scalars.
         skip_header_lines: the number of lines to skip at the start of each file; a shorter file has no lines.
 
     Returns:
@@ -255,7 +255,7 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
     """Read the records of TFRecord files as `tf.TFRecordReader` did.
 
     Args:
-        files: see the module.
+        files: a path, a sequence of paths, a string tensor, or a `tf.data.Dataset` of string scalars.
         compression: `""`, `"GZIP"` or `"ZLIB"`.
 
     Returns:
@@ -267,7 +267,7 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
 
 
 def records_of(path: Any, compression: str = "", *, keyed: bool) -> Any:
-    """Read one file, whose path is a tensor, as `tf_records` does; keys are optional, since they are slow."""
+    """Read one file as `tf_records` does, but with a path tensor and with optional keys, which are slow."""
     import tensorflow as tf
 
     if not keyed:
@@ -293,10 +293,11 @@ def fixed_length_records(
 
     `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
     tail silently, as the old reader did. The old reader also stopped at the first file that was shorter than its
-    header; here the next file follows. Each file is read into memory whole, so it may be at most 2 GiB uncompressed.
+    header; this function goes on to the next file. Each file is read into memory whole, so it may be at most 2 GiB
+    uncompressed.
 
     Args:
-        files: see the module.
+        files: a path, a sequence of paths, a string tensor, or a `tf.data.Dataset` of string scalars.
         record_bytes: the length of a record.
         header_bytes: the number of bytes before the first record of a file.
         footer_bytes: the number of bytes to ignore at the end of a file.
@@ -334,7 +335,7 @@ def whole_files(files: Files) -> Any:
     """Read whole files as `tf.WholeFileReader` did.
 
     Args:
-        files: see the module.
+        files: a path, a sequence of paths, a string tensor, or a `tf.data.Dataset` of string scalars.
 
     Returns:
         A `tf.data.Dataset` of `(key, value)`, string scalars: the path and the contents.
@@ -345,7 +346,7 @@ def whole_files(files: Files) -> Any:
 
 
 def as_paths(files: Files) -> Any:
-    """Convert paths in any form to a `tf.data.Dataset` of string scalars.
+    """Convert a path, paths, a tensor or a dataset to a `tf.data.Dataset` of string scalars.
 
     Raises:
         OptionError: there are no paths, or the elements of a dataset are not string scalars.
@@ -370,7 +371,7 @@ def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def identity(files: Files) -> Any:
-    """Return paths as keys and values, as `tf.IdentityReader` did."""
+    """Return each path as both key and value, as `tf.IdentityReader` did."""
     return as_paths(files).map(lambda path: (path, path))
 
 
@@ -382,28 +383,28 @@ _READERS: dict[str, tuple[Any, dict[str, str]]] = {
     "WholeFileReaderV2": (whole_files, {}),
     "IdentityReaderV2": (identity, {}),
 }
-"""The function for each reader, and the attributes of the reader by option."""
+"""Function of each reader type, and a mapping of its options to attributes of the reader operation."""
 _OF_ONE_FILE: dict[Any, Callable[..., Any]] = {tf_records: records_of, text_lines: lines_of}
-"""Functions that read one file, with or without keys, which are slow to compute."""
+"""Functions that read one file, optionally without keys, which are slow to compute."""
 
 
 def options_of(reader: Any) -> dict[str, Any]:
-    """Return the options of a reader that differ from the defaults, by their names in this module."""
+    """Return the arguments that make a function of this module read like a reader; defaults are left out."""
     options = {name: reader.get_attr(attribute) for name, attribute in _READERS[reader.type][1].items()}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in options.items() if value}
 
 
 def call_of(reader: Any, files: str) -> str:
-    """Print the call of a function of this module that reads files as a reader does."""
+    """Format the call of the function in this module that replaces a reader."""
     printed = {name: json.dumps(value) for name, value in options_of(reader).items()}
     options = [text if name == "record_bytes" else f"{name}={text}" for name, text in printed.items()]
     return f"{_READERS[reader.type][0].__name__}({', '.join([files, *options])})"
 
 
 def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
-    """Translate a reader to a function that builds a dataset of `(key, value)` from a path.
+    """Translate a reader to a function from a path to a dataset of `(key, value)`.
 
-    Without `keyed`, readers whose keys are slow to compute return values only.
+    Without `keyed`, slow keys are not computed: the dataset of such a reader has only values.
     """
     read, options = _READERS[reader.type][0], options_of(reader)
     if read in _OF_ONE_FILE:

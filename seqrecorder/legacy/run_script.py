@@ -23,7 +23,7 @@ KERAS_2 = "Layers of TensorFlow 1 are those of Keras 2: pip install tf_keras, an
 
 
 def run(script: str, arguments: Sequence[str] = ()) -> None:
-    """Run a script in this process as its main program, with TensorFlow 1 under `tensorflow` (see `compat`).
+    """Run a script as the main program of this process, with TensorFlow 1 as `tensorflow` (see `compat`).
 
     Operations are added to TensorFlow's default graph, which is reset before and after, so that queues, placeholders
     and sessions work. `tf.contrib` has the contents of `seqrecorder.legacy.contrib`. Exceptions of the script
@@ -31,7 +31,7 @@ def run(script: str, arguments: Sequence[str] = ()) -> None:
 
     Args:
         script: the path of a Python file.
-        arguments: the arguments in `sys.argv` after its name.
+        arguments: the command-line arguments of the script, without its name.
 
     Raises:
         SourceError: the file does not exist, or is not valid Python 3.
@@ -72,7 +72,7 @@ def check_script(script: str) -> Path:
 
 
 def traceback_in(script: str, error: BaseException) -> str | None:
-    """Format the traceback of an error from the script on; None if the script is not in it."""
+    """Format the traceback of an error, starting at the script; return None if no frame belongs to the script."""
     here = error.__traceback__
     while here is not None and here.tb_frame.f_code.co_filename != script:
         here = here.tb_next

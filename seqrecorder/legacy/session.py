@@ -26,8 +26,8 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
 
     The training loop of an old script stays unchanged: write `x = get_next(lift(inputs))` instead of `x = inputs()`. At
     the end, a `Session` raises `OutOfRangeError` as before. `Coordinator` and `start_queue_runners` may stay, and have
-    no effect. An error in the dataset, such as a missing file, ended a queue; now it is a `tf.errors.UnknownError`
-    whose message begins with the original error.
+    no effect. A missing file, or another error in the dataset, used to end the queue; now it raises a
+    `tf.errors.UnknownError` whose message begins with the original error.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.legacy import get_next, lift
@@ -59,7 +59,7 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
     take = _taking(lifted.dataset)
     types = [spec.dtype for spec in specs]
-    with quiet(), tf.device("CPU:0"):  # it only has a CPU kernel
+    with quiet(), tf.device("CPU:0"):  # `py_func` only has a CPU kernel
         tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
     for tensor, spec in zip(tensors, specs, strict=True):
         tensor.set_shape(spec.shape)
@@ -72,14 +72,14 @@ def replaced(
 ) -> Any:
     """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
 
-    In this way, functions of `tf.contrib` work in sessions and can be lifted. Existing queue runners stay, as their
-    queues may have other users.
+    Functions of `tf.contrib` that are built this way work in sessions and can be lifted. Existing queue runners stay,
+    because their queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.
         transform: a function that takes a `tf.data.Dataset` of tuples of the targets, and returns another dataset.
         stage: the stage that describes the transformation.
-        recipe: the recipe by which `convert` prints it, if there is one.
+        recipe: the parameters from which `convert` prints the transformation; None if it cannot.
     """
     import tensorflow as tf
 
@@ -98,7 +98,7 @@ def _taking(dataset: Any) -> Callable[[], list[Any]]:
 
     def take() -> list[Any]:
         with lock, eagerly():
-            element = next(started())  # its StopIteration becomes OutOfRangeError
+            element = next(started())  # TensorFlow turns StopIteration into OutOfRangeError
             return [part.numpy() for part in tf.nest.flatten(element, expand_composites=True)]
 
     return take

@@ -55,7 +55,7 @@ _WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
 
 
 def check(op: Any) -> None:
-    """Raise `LiftError` for an operation that cannot be copied out of its graph."""
+    """Raise `LiftError` if an operation cannot be copied out of its graph."""
     if op.type in _REFUSED:
         reason, advice = _REFUSED[op.type]
         raise LiftError(reason, advice=advice, op=op.name)
@@ -99,13 +99,13 @@ _HARMLESS = (*LOOKUPS, "Assert", "NoOp")
 
 @attrs.frozen(eq=False)
 class Section:
-    """The operations that compute target tensors from the outputs of pulls.
+    """Operations that compute target tensors from the outputs of pulls.
 
     Attributes:
         targets: the results: tensors, and `SparseSlot`s, each of which becomes a string vector.
-        inner: the operations to run, by name, in the order of the graph.
-        cut: variables, tables and placeholders at the border of the section, by name.
-        pulls: the operations that take from sources, in the order of the graph.
+        inner: mapping of name to operation, for the operations to run, in the order of the graph.
+        cut: mapping of name to the variable, table or placeholder at the border of the section.
+        pulls: the dequeue and read operations at the border of the section, in the order of the graph.
         takes: the operations that restore sparse tensors from their serialized form.
         limits: the counters of `tf.train.limit_epochs`, each of which limits the number of runs.
     """
@@ -134,16 +134,16 @@ def cut_section(
     datasets: Container[str] = (),
     feed: Container[str] = (),
 ) -> Section:
-    """Walk back from tensors to the pulls that they depend on.
+    """Collect the operations between target tensors and the pulls that they depend on.
 
     Args:
         targets: tensors and `SparseSlot`s of one graph.
         after: operations to run as well, for their side effects.
         datasets: names of registered dataset operations, which are treated as pulls.
-        feed: names of placeholders that have a value.
+        feed: names of the placeholders for which the user passed a value.
 
     Raises:
-        LiftError: the walk reaches an operation that cannot be translated.
+        LiftError: the targets depend on an operation that cannot be translated.
     """
     section = Section(targets)
     waiting, seen = [*after, *(tensor.op for target in targets for tensor in tensors_of(target))], set[str]()
@@ -183,7 +183,7 @@ def cut_section(
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Check that sections share no source; with several or different pulls, they may share queues of file names."""
+    """Check whether sections share no source; with several or different pulls, queues of file names may be shared."""
     taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
     own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]
     kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
@@ -192,7 +192,7 @@ def are_apart(sections: Sequence[Section]) -> bool:
 
 
 def _is_in_state(op: Any, feed: Container[str]) -> bool:
-    """Check that the output of an operation is part of the state of the graph."""
+    """Check whether the output of an operation is part of the state of the graph."""
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES
@@ -204,7 +204,7 @@ def tensors_of(target: Any) -> tuple[Any, ...]:
 
 
 def slot_of_take(op: Any) -> Any:
-    """Return the pulled tensor that contains serialized sparse tensors."""
+    """Return the pulled tensor that contains the serialized sparse tensors of an operation in `takes`."""
     tensor = through_identities(op.inputs[0])
     if tensor.op.type == "Squeeze":
         tensor = through_identities(tensor.op.inputs[0])
@@ -221,16 +221,16 @@ def run_section(
 
     Args:
         section: the section to run.
-        pulled: the output tensors of each pull; unused leading ones may be missing.
+        pulled: the output tensors of each pull; leading outputs may be missing if they are unused.
         state: variables, tables and placeholders.
-        known: other computed tensors, by name.
+        known: tensors that are computed already, by name.
     """
     import tensorflow as tf
 
     computed: dict[str, Any] = dict(known or {})
     for op, tensors in zip(section.pulls, pulled, strict=True):
         for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
-            if old.dtype == new.dtype:  # otherwise it holds serialized sparse tensors
+            if old.dtype == new.dtype:  # otherwise the tensor contains serialized sparse tensors
                 new.set_shape(old.shape)
             computed[old.name] = new
     for op in section.takes:
@@ -300,7 +300,7 @@ def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[s
         definition.library.CopyFrom(graph.as_graph_def().library)
     mapping = {name: tensor for name, tensor in computed.items() if name in used}
     here = tf.compat.v1.get_default_graph()
-    if functions := getattr(graph, "_py_funcs_used_in_graph", None):  # they live as long as the graph that calls them
+    if functions := getattr(graph, "_py_funcs_used_in_graph", None):  # keeps Python functions alive for the new graph
         here._py_funcs_used_in_graph = [*getattr(here, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001
     # Without its context, a stateful operation such as `Assert` waits for the previous one, maybe in a dead branch.
     within = {op: op._get_control_flow_context() for op in section.inner.values()}  # noqa: SLF001 - no public way
@@ -324,7 +324,7 @@ class State:
 
     Args:
         graph: a `tf.Graph`.
-        feed: values of placeholders, by name.
+        feed: mapping of placeholder name to value.
     """
 
     def __init__(self, graph: Any, feed: Mapping[str, Any]) -> None:
@@ -335,7 +335,7 @@ class State:
         self._resources: dict[str, Any] = {}
 
     def value(self, op: Any) -> Any:
-        """Return the tensor that replaces the first output of a cut operation in the graph being built.
+        """Return the tensor of the new graph that replaces the first output of an operation in `cut`.
 
         Placeholders, and variables that are read, become constants. Tables, and variables used by a gather, become
         resources.
@@ -352,7 +352,7 @@ class State:
         return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
     def limit(self, section: Section) -> int | None:
-        """Return the number of runs that the counters of a section allow, or None if it has none."""
+        """Return the number of runs that the epoch counters of a section allow; None without counters."""
         counted = {op: int(self._initial(through_identities(op.inputs[0]).op)) for op in section.limits}
         return min((max(0, int(op.get_attr("limit")) - first) for op, first in counted.items()), default=None)
 
@@ -428,7 +428,7 @@ class State:
             ) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run the initialisers of a variable or table once, after the initialisers they depend on.
+        """Run the initialisers of a variable or table once, after the initialisers that they depend on.
 
         A second run would draw new random values.
         """

@@ -1,4 +1,4 @@
-"""Switches of TensorFlow behaviour: as in TensorFlow 1 for old code, as in TensorFlow 2 for its translation."""
+"""Context managers that switch TensorFlow to version 1 behaviour for old code, and back to version 2 for datasets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
-    """Switch to eager execution and TensorFlow 2 behaviour, inside graphs and if both are disabled as well."""
-    from tensorflow.python.eager import context  # it has no public name: `tf.init_scope` stays inside a `tf.Graph`
+    """Switch to eager execution and TensorFlow 2 behaviour, even inside a graph or after a script disabled them."""
+    from tensorflow.python.eager import context  # not public, but `tf.init_scope` stays inside a `tf.Graph`
 
     with context.eager_mode(), _switched(first=False):
         yield
@@ -21,7 +21,7 @@ def eagerly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_default_graph() -> Iterator[None]:
-    """Add operations to the global default graph, as in TensorFlow 1; reset it before and after."""
+    """Add operations to the global default graph, as in TensorFlow 1, and reset the graph before and after."""
     import tensorflow as tf
     from tensorflow.python.eager import context  # inside a `tf.Graph`, nothing may reset the default graph
 
@@ -39,10 +39,10 @@ def first_behaviour() -> Iterator[None]:
 
     Conditionals stay as in TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
     and similar functions store sparse tensors inside such a branch, which hides the operation that the batch needs.
-    Inside the block, they store them before the branch; a session keeps dropped sparse tensors in memory until it ends.
+    Here they store sparse tensors before the branch. A session then keeps dropped ones in memory until it ends.
     """
     import tensorflow as tf
-    from tensorflow.python.training import input as batching  # it has no public name
+    from tensorflow.python.training import input as batching  # the module has no public name
 
     store = batching._store_sparse_tensors  # noqa: SLF001
 

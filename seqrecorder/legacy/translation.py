@@ -53,23 +53,23 @@ _MOST = 2**31 - 1
 
 
 class Translation:
-    """One walk over a graph, which records stages and notes.
+    """Walk over a graph that builds the dataset and records stages and notes.
 
-    Sections that use the same operation, such as a record and a queue of other records, share its elements: each of n
-    sections gets every n-th element. The number n is known after a first walk.
+    Sections that pull from the same operation, such as a record and a queue of other records, share its elements: each
+    of n sections gets every n-th element. The number n is only known after a first walk.
 
     Args:
         graph: a `tf.Graph`.
         state: its variables, tables and placeholders.
         shuffle_buffer: the buffer size of random queues.
-        filled: datasets that fill queues, by the name of the queue.
-        counts: the number of users of each shared source, as counted by an earlier walk.
+        filled: mapping of queue name to the dataset that fills the queue.
+        counts: mapping of shared source to its number of users, as counted by an earlier walk.
 
     Attributes:
-        stages: the stages so far, from the source on.
-        notes: see `Lifted`.
-        users: the users of each source, by its name.
-        pulls: the names of the operations that take from the sources.
+        stages: the stages found so far, in order from the source.
+        notes: messages about operations that consumed elements in the original and no longer do.
+        users: mapping of source name to descriptions of its users.
+        pulls: the names of the operations that consume elements of the sources.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Translation:
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
-        """Return a `tf.data.Dataset` of tuples: the values of the tensors, run after run."""
+        """Build the `tf.data.Dataset` of the tensors: a tuple of their values for each run."""
         self._returned = {part.name for tensor in tensors for part in tensors_of(tensor)}
         section = self._cut(tensors)
         if not section.pulls:
@@ -120,7 +120,7 @@ class Translation:
         return section
 
     def _section(self, section: Section, user: str, threads: int) -> Any:
-        """Return a dataset of the results of a section, run after run."""
+        """Build the dataset of a section: a tuple of its results for each run."""
         import tensorflow as tf
 
         limit = self._state.limit(section)
@@ -143,7 +143,7 @@ class Translation:
         return _map(pulled, run, [section], parallel)
 
     def _repeat(self, section: Section, times: Any) -> Any:
-        """Return a dataset of the results of a section without pulls, one for each element of `times`."""
+        """Build the dataset of a section without pulls: its results for each element of `times`."""
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
             return _map(times, lambda _: tuple(run_section(section, [], self._state)), [section])
@@ -162,7 +162,7 @@ class Translation:
     # Sources ----------------------------------------------------------------------------------------------
 
     def _pull(self, pull: Any, user: str) -> Any:
-        """Return the dataset of a pull: tuples, or values alone if the keys are not used."""
+        """Build the dataset of a pull, whose elements are tuples, or single values if the keys are unused."""
         if pull.name in self._datasets:
             return self._take(pull, user, pull.name, lambda: self._pull_dataset(pull))
         source = source_of(pull.inputs[0])
@@ -183,8 +183,8 @@ class Translation:
         Args:
             source: a queue, a reader, or a registered dataset operation.
             user: a description of the user.
-            pull: the name of the operation that takes elements; it must be the same for all users.
-            make: function that builds the dataset of all elements; called once.
+            pull: the name of the operation that consumes elements; it must be the same for all users.
+            make: a function that builds the dataset of all elements; called once.
 
         Raises:
             LiftError: several operations take from the source, or its elements are both returned and used elsewhere; a
@@ -219,7 +219,7 @@ class Translation:
         return flat(lifted.dataset)
 
     def _ordered(self, queue: Any) -> Any:
-        """Return a dataset of the elements of a queue, in dequeue order."""
+        """Build the dataset of a queue, in dequeue order."""
         contents = self._contents(queue)
         contents, translation, why = ordered(queue, contents, self._shuffle_buffer, self._seeds[0])
         if translation:
@@ -227,7 +227,7 @@ class Translation:
         return contents
 
     def _read(self, pulls: Sequence[Any], user: str) -> Any:
-        """Build the dataset that an operation reads; several readers add the index of the file to elements."""
+        """Build the dataset of read operations; with several readers, elements also have the index of their file."""
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
         pull, count = pulls[0], len(pulls)
@@ -252,7 +252,7 @@ class Translation:
     # Feeds ------------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any) -> Any:
-        """Return a dataset of the elements of a queue, in enqueue order."""
+        """Build the dataset of a queue, in enqueue order."""
         import tensorflow as tf
 
         if queue.name in self._filled:
@@ -293,7 +293,7 @@ class Translation:
         return contents
 
     def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, user: str) -> Any:
-        """Merge the feeds of a queue that share one source, or one queue of files that each reads by its own reader.
+        """Merge feeds that share one source, or one queue of files with a reader for each feed.
 
         Raises:
             LiftError: the feeds differ in their pulls, readers or enqueues.
@@ -331,7 +331,7 @@ class Translation:
         return _map(dealt, run, sections)
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
-        """Describe a producer, which fills a queue from constants."""
+        """Describe a producer, which fills a queue from constants, in terms of TensorFlow 1 and of tf.data."""
         limit = self._state.limit(section)
         epochs = "forever" if limit is None else f"{limit} times"
         drawn = [seeds(op) for op in section.shuffles]
@@ -352,12 +352,12 @@ class Translation:
     def _note(
         self, name: str, original: str, translation: str, order: str | None = None, values: str | None = None
     ) -> None:
-        """Note a stage; see `Stage`."""
+        """Record a `Stage`, with the location of its operation."""
         op = self._operations.get(name)
         self.stages.append(Stage(name, original, translation, order, values, op and location_of(op)))
 
     def _note_competitors(self) -> None:
-        """Note operations that shared a source with the lifted tensors but are not lifted."""
+        """Record a note for each unlifted operation that shared a source with the lifted tensors."""
         for op in dict.fromkeys(feed.op for feeds in self._runners.filled.values() for feed in feeds):
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source.name for source in sources_of(pull)]
@@ -366,7 +366,7 @@ class Translation:
 
 
 def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:
-    """Map a function that runs sections; a Python function in them may end the dataset, as it closed the queue."""
+    """Map a function that runs sections; a Python function inside may end the dataset, as it once closed the queue."""
     from tensorflow.python.data.ops import map_op
 
     if any(op.type in PYTHON for section in sections for op in section.inner.values()):

@@ -25,7 +25,7 @@ _ROW_NAMES = " (row names without a column name, as R's write.table has them? wr
 
 
 class Row(dict[str, str]):
-    """A row of a CSV file: a dictionary from column name to text, which also accepts column positions.
+    """Row of a CSV file: a dictionary of column name to text, which also accepts column positions as keys.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]
@@ -51,7 +51,7 @@ class CsvRecords(SkippingSource, Generic[T]):
         self.skipped = 0
 
     def __iter__(self) -> Iterator[T]:
-        """Yield a record for each row that the hook does not skip."""
+        """Yield a record for each row, except rows that the hook skips."""
         self.begin()
         with opened_text(self.path, self.encoding, newline="") as file:
             rows = csv.DictReader(file, strict=True)
@@ -107,7 +107,7 @@ class CsvRecords(SkippingSource, Generic[T]):
 def from_csv(
     path: str | os.PathLike[str], record_class: type[T], *, encoding: str = "utf-8-sig", **params: Any
 ) -> CsvRecords[T]:
-    r"""Read records from a CSV file with a header line, through `record_class.from_csv_row(row, **params)`.
+    r"""Read records from a CSV file with a header line by calling `record_class.from_csv_row(row, **params)`.
 
     >>> import pathlib, tempfile, seqrecorder as sr
     >>> @sr.record
@@ -129,12 +129,13 @@ def from_csv(
         record_class: record class with a class method `from_csv_row(row, **params)`. The row maps column names, and
             positions (int), to text. The method returns a record or raises `SkipRecord`.
         encoding: encoding of the file; a byte order mark is dropped.
-        params: keyword arguments for the hook; only the parameters that it names are passed.
+        **params: keyword arguments for the hook.
 
     Raises:
         SchemaError: the class has no `from_csv_row`.
+        OptionError: the encoding is unknown, or the hook does not accept a parameter.
         DatasetNotFoundError: the file does not exist.
-        SourceError: during iteration, a line does not match the header, or the hook failed; the error names the line.
+        SourceError: during iteration, a line does not match the header, or the hook fails; the error names the line.
     """
     if not callable(getattr(record_class, "from_csv_row", None)):
         raise SchemaError(f"{record_class.__name__} has no from_csv_row: give it a class method from_csv_row(row)")

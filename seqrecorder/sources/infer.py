@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from seqrecorder.codec.arrow import Table
 
 
-_PIECES = 1 << 14  # sentences or series read from text files; `Schema.infer` documents it
+_PIECES = 1 << 14  # maximum number of sentences or series to read, documented in `Schema.infer`
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-"""Names of the columns of CoNLL-U (https://universaldependencies.org/format.html)."""
+"""Column names of CoNLL-U (https://universaldependencies.org/format.html)."""
 _CONLL_ENDINGS = (".conll", ".conllu", ".conllx")
 _INT = re.compile("-?[0-9]{1,18}")  # 18 digits always fit into 64 bits
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -44,7 +44,7 @@ def is_of_series(source: Any) -> bool:
 
 
 def _unpacked(source: Any) -> str:
-    """Strip the suffix of the compression from a path; return an empty text if `source` is not a path."""
+    """Strip the compression suffix from a path; return an empty string if `source` is not a path."""
     name = str(source) if isinstance(source, (str, Path)) else ""
     return name.removesuffix(next((ending for ending in _PACKED if name.endswith(ending)), ""))
 
@@ -85,7 +85,7 @@ def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> li
     return [{**sentence.comments, **lists(sentence)} for sentence in sentences]
 
 
-_ROWS = 1 << 20  # rows read from a table; `Schema.infer` documents it
+_ROWS = 1 << 20  # maximum number of rows to read, documented in `Schema.infer`
 _DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"
 
 
@@ -102,7 +102,7 @@ def infer_table(
 ) -> Schema:
     """Infer the schema of records that are rows, or groups of rows, of a table; see `Schema.infer`.
 
-    Columns in `leave_out` have no field.
+    Columns in `leave_out` get no field.
     """
     table = _rows_of(source, columns, rows)
     keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
@@ -131,7 +131,7 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
 
     Args:
         source: source as in `Schema.infer`.
-        columns: column names of a CoNLL file, with None for a column to leave out; they mark a file as CoNLL.
+        columns: column names of a CoNLL file, with None for columns to leave out; None if the file is not CoNLL.
         rows: maximum number of rows.
 
     Raises:
@@ -184,7 +184,7 @@ class _Drafted:
         self.lengths: dict[str, Any] = {}
 
     def add_whole(self, column: str) -> None:
-        """Add the field of a column of a table in which a row is a record."""
+        """Add a field for a column of a table with one row per record."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
         kind: Any = "context"
@@ -206,7 +206,7 @@ class _Drafted:
             self.lengths[self.fields[-1].name] = spread
 
     def add_step(self, column: str, by: Sequence[str], order: Sequence[str]) -> None:
-        """Add the field of a column of a table in which a row is a step."""
+        """Add a field for a column of a table with one row per step."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
         inner, shape = _within(array.drop_null(), comments)
@@ -240,7 +240,7 @@ class _Drafted:
         optional: bool,
         nulls: int,
     ) -> bool:
-        """Add a field, or a note why the column cannot be declared; return True if a field was added."""
+        """Add a field, or a note on why the column cannot be declared; return True if a field was added."""
         if None in shape[1:]:
             self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
             return False
@@ -280,7 +280,7 @@ class _Drafted:
         return Schema(self.name, tuple(self.fields), None, text)
 
     def _align(self) -> None:
-        """Set `align=None` for feature lists whose lengths differ from the first feature list."""
+        """Set `align=None` for feature lists whose lengths differ from those of the first feature list."""
         first: Any = None
         for number, field in enumerate(self.fields):
             lengths = self.lengths.get(field.name)
@@ -338,7 +338,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
-    """Flatten nested lists; return the values and the size of each level, or None if the size varies."""
+    """Flatten nested lists; return the values and the size of each level (None if it varies)."""
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):
         size, counts = _fixed_size(array), _counts(array)

@@ -1,6 +1,6 @@
-"""Records from tables whose rows are steps: `from_rows` sorts the rows and groups them into records.
+"""Records from tables with one row per step, which `from_rows` sorts and groups into records.
 
-Tables whose rows are records are in `seqrecorder.sources.tables`.
+Tables with one row per record are in `seqrecorder.sources.tables`.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 MEMORY = 160 << 20
-"""Bytes of rows to sort in memory at once."""
+"""Default number of bytes to sort in memory at once."""
 
 _WORD = 64  # bits of a key word
 _NUMBER = "seqrecorder: number of the row"
-_LEAST_BATCH = 1 << 16  # bytes read from a sorted file at once, at least
+_LEAST_BATCH = 1 << 16  # minimum number of bytes to read from a sorted file at once
 # Fine-grained times are mostly whole seconds, milli- or microseconds; division shortens the keys.
 _UNITS = (10**9, 10**6, 10**3)
-_SAMPLE = 1000  # times to test first for a coarser unit, before testing all
+_SAMPLE = 1000  # number of times to test for a coarser unit before testing all of them
 
 
 def rows_in_order(
@@ -58,15 +58,15 @@ def rows_in_order(
 ) -> Iterator[Any]:
     """Yield all rows as Arrow tables, sorted stably by key.
 
-    A table that is already sorted, and can be read twice, streams through. Otherwise more than `memory` bytes of rows
-    are sorted externally: sorted runs are written to files and merged.
+    A table that is already sorted, and can be read twice, streams through. Other tables larger than `memory` bytes are
+    sorted externally: sorted runs are written to files and merged.
 
     Args:
         table: table to sort.
         names: names of the columns to read, which include the keys.
         keys: names of the key columns, the most significant first.
         memory: maximum bytes of rows in memory at once.
-        advance: callback for the number of rows of each batch read.
+        advance: callback that receives the number of rows of each batch read.
 
     Raises:
         SourceError: a row has no value for a key.
@@ -116,8 +116,8 @@ def in_order(table: Any, keys: Sequence[str]) -> Any:
         return table
     columns, places = {}, pa.array(order)
     for name in table.column_names:
-        column = one_array(table[name])  # one by one, so that only one column is in memory twice
-        if name in keys and _is_text(column.type):  # taking codes is much faster than taking texts
+        column = one_array(table[name])  # column by column, so that only one of them is in memory twice
+        if name in keys and _is_text(column.type):  # reordering codes is much faster than reordering strings
             column = column.dictionary_encode()
         columns[name] = column.take(places)
     return pa.table(columns)
@@ -133,7 +133,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
-    """Compute the row order that sorts the keys; None if the rows are already sorted."""
+    """Compute the order of rows that sorts the keys; return None if the rows are sorted already."""
     words = _words(table, keys)
     if _are_sorted(words):
         return None
@@ -153,7 +153,7 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _words(table: Any, keys: Sequence[str]) -> Words:
-    """Pack the keys into few 64-bit words that sort in the same order; pair each word with its number of used bits."""
+    """Pack the keys into few 64-bit words that sort in the same order; also return the number of used bits of each."""
     words: Words = []
     for name in keys:
         ranks = _ranks(name, table[name])
@@ -167,7 +167,7 @@ def _words(table: Any, keys: Sequence[str]) -> Words:
 
 
 def _are_sorted(words: Words) -> bool:
-    """Check whether rows are sorted by their words, the first word being the most significant."""
+    """Check whether rows are sorted by their words, the most significant word first."""
     equal: NDArray[np.bool_] | None = None
     for word, _ in words:
         before, after = word[:-1], word[1:]
@@ -224,7 +224,7 @@ def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
-    """Rank values by a dictionary, so that only the distinct values are sorted."""
+    """Rank the values of a column through a dictionary, which sorts only the distinct values."""
     import pyarrow as pa
 
     pc = compute()
@@ -273,7 +273,7 @@ def _key(table: Any, keys: Sequence[str], row: int) -> tuple[Any, ...]:
     values = []
     for name in keys:
         scalar = table[name][row]
-        value = getattr(scalar, "value", None)  # an int for times of any unit; the inner scalar for dictionaries
+        value = getattr(scalar, "value", None)  # times have an int of any unit, dictionaries an inner scalar
         value = scalar.as_py() if value is None else value
         values.append(value.as_py() if hasattr(value, "as_py") else value)
     return tuple(values)
@@ -288,7 +288,7 @@ def _write_runs(
     memory: int,
     advance: Callable[[int], None],
 ) -> list[Path]:
-    """Write the rows as sorted runs, one file per run."""
+    """Sort the rows in runs of about `memory` bytes, and write each run to a file."""
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -308,7 +308,7 @@ def _write_runs(
 
 
 def _plain(table: Any) -> Any:
-    """Decode dictionary columns, since an Arrow file allows only one dictionary per column."""
+    """Decode dictionary columns, because an Arrow file allows only one dictionary per column."""
     import pyarrow as pa
 
     for index, column in enumerate(table.columns):
@@ -318,9 +318,9 @@ def _plain(table: Any) -> Any:
 
 
 def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[Any]:
-    """Merge sorted files.
+    """Merge sorted files into tables.
 
-    Each round takes all rows up to the smallest last key among the current blocks of the files.
+    Each round merges all rows up to the smallest of the last keys of the current blocks.
     """
     import pyarrow as pa
 
@@ -356,18 +356,18 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
 
 
 _LOG = logging.getLogger("seqrecorder")
-_REGULAR = 0.9  # share of equal time steps from which a longer step counts as a gap
+_REGULAR = 0.9  # longer time steps count as gaps only if at least this share of steps is equal
 
 
 class RowGroups(TableSource):
-    """Records grouped from the rows of a table (see `from_rows`).
+    """Records that are groups of rows of a table (see `from_rows`).
 
     Attributes:
         ignored: names of the columns that `extra="ignore"` left unused.
         rows: number of rows in the last pass.
         groups: number of groups in the last pass.
-        equal_times: number of rows with the same `order` value as the row before in their group.
-        gaps: number of rows that follow the row before by more than the usual step, if steps are regular.
+        equal_times: number of rows with the same `order` value as the previous row of their group.
+        gaps: number of rows more than 1.5 usual time steps after the previous row, if time steps are regular.
         missing: number of missing values in feature lists. They become NaN; an optional field that has no values in
             a group becomes None.
     """
@@ -436,10 +436,10 @@ class RowGroups(TableSource):
             )
 
     def _whole_groups(self, ordered: Iterator[Any]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
-        """Yield tables of complete groups with the first row of each group, joining groups that span tables."""
+        """Yield tables of complete groups, and the positions at which groups begin; join groups that span tables."""
         import pyarrow as pa
 
-        pieces: list[Any] = []  # tables of the last group, which may continue
+        pieces: list[Any] = []  # tables of the last group, which may continue in the next table
         for table in ordered:
             if not table.num_rows:
                 continue
@@ -501,7 +501,7 @@ class RowGroups(TableSource):
         )
 
     def _count_times(self, table: Any, inside: NDArray[np.bool_]) -> None:
-        """Count rows with equal times, and gaps in regular times."""
+        """Count the rows with equal times, and the gaps between regular times."""
         import pyarrow as pa
 
         if not self.order or not inside.any():
@@ -536,7 +536,7 @@ def from_rows(
     memory: int = MEMORY,
     progress: bool | None = None,
 ) -> RowGroups:
-    """Read records from a table whose rows are steps: each group of rows, sorted, is a record.
+    """Read records from a table with one row per step; each sorted group of rows becomes a record.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record
@@ -555,22 +555,22 @@ def from_rows(
     in a group are null.
 
     Args:
-        source: table or files, as in `from_table`.
+        source: table, path, glob or list of paths, as in `from_table`.
         record_class: record class or `Schema` of the records.
         by: column, or columns, whose values group rows into records; None to form a single record from all rows.
         order: column, or columns, to sort the rows of a group by; None keeps their order.
         columns: mapping from field name to column name, if they differ, or to a list of columns for a shape `(n,)`.
-        extra: see `from_table`; `by` and `order` need no field.
-        cast: see `from_table`.
-        on_error: `raise`, or `skip` to leave out records that do not fit, log the first and count them.
+        extra: `error` to refuse columns without a field (except `by` and `order`), or `ignore` to leave them out.
+        cast: whether to allow lossy casts to the declared type, as in `from_table`.
+        on_error: `raise`, or `skip` to leave out records that do not fit, log the first, and count them.
         memory: bytes of rows to sort at once (default: 160 MiB); peak memory is about eight times as large.
-        progress: whether to show the number of rows read; see `write`.
+        progress: True forces a progress bar of the rows read, False silences it; None as in `write`.
 
     Raises:
         OptionError: the columns do not match the fields.
         SourceError: during iteration or writing, the column of a context field changes within a group, or a row has no
             value for `by` or `order`.
-        RecordError: as for `from_table`.
+        RecordError: during iteration or writing, a value does not fit its field.
     """
     schema = Schema.of(record_class)
     table = open_table(source, schema, columns, steps=True)
@@ -579,7 +579,7 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the mask of rows, from the second, that differ from the row before in a named column; NaN equals NaN."""
+    """Compare each row with the previous row: True if a named column differs; NaN equals NaN."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))
@@ -604,7 +604,7 @@ def _differs(array: Any) -> NDArray[np.bool_]:
 
 
 def _lists(field: Field, column: Any, starts: NDArray[np.int64]) -> Any:
-    """Convert a column to one list per group, or null for an optional field with only nulls in the group."""
+    """Convert a column to one list per group; the list of an optional field is null if all its values are null."""
     import pyarrow as pa
 
     ends = np.append(starts, len(column))

@@ -1,6 +1,6 @@
-"""Records from tables whose rows are records: `from_table`, and the table files that it reads.
+"""Records from tables with one row per record, and the table files that `from_table` reads.
 
-Tables whose rows are steps are in `seqrecorder.sources.rows`.
+Tables with one row per step are in `seqrecorder.sources.rows`.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ def is_table_file(path: Any) -> bool:
 
 
 def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -> Table:
-    """Open files as one table, concatenated; only a few batches are in memory at once.
+    """Open files as one concatenated table; only a few batches are in memory at once.
 
     Args:
-        path: path, glob, directory or list of paths. The suffix of a file is its format: `.parquet`, `.arrow`,
+        path: path, glob, directory or list of paths. The suffix of a file determines its format: `.parquet`, `.arrow`,
             `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
-        types: pyarrow type of each column, by name, for text files.
-        skip: whether to leave out rows of text that cannot be converted; the table lists them in `left_out`.
+        types: mapping of column name to pyarrow type, for text files.
+        skip: whether to leave out rows of text files that cannot be converted; the table lists them in `left_out`.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
-        OptionError: the suffix of a file is not the suffix of a known format.
-        SourceError: a file does not have the format of its suffix, or its columns differ from the first file.
+        OptionError: the suffix of a file belongs to no known format.
+        SourceError: a file is not in the format of its suffix, or its columns differ from those of the first file.
     """
     files = _files(path)
     names = _names(files[0])
@@ -128,7 +128,7 @@ def _format_of(file: Path) -> str | None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Add the path of the file to pyarrow errors."""
+    """Convert pyarrow errors to `SourceError`s that name the file."""
     try:
         yield
     except (DatasetNotFoundError, OptionError):
@@ -140,7 +140,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Add advice to an Arrow error about row names, or about a line longer than Arrow's blocks of 1 MiB."""
+    """Return the message of an Arrow error, with advice on row names and on lines above Arrow's block size of 1 MiB."""
     widths = _WIDTHS.search(str(error))
     if widths and int(widths[2]) == int(widths[1]) + 1:
         return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
@@ -166,12 +166,12 @@ def _names(file: Path) -> tuple[str, ...]:
 
 
 def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:
-    """Yield the wanted columns of a file in batches, text converted to the declared types.
+    """Yield the wanted columns of a file in batches, with text converted to the declared types.
 
     Args:
         file: path of the file.
         wanted: names of the columns.
-        kinds: declared type of each column, by name, for text files.
+        kinds: mapping of column name to declared type, for text files.
         left_out: list that collects a message for each omitted row; with None, the first such row raises an error.
     """
     pa, kind = pyarrow(), _format_of(file)
@@ -216,7 +216,7 @@ def _arrow(file: Path) -> Any:
     source = pa.memory_map(str(file))
     try:
         return ipc.open_file(source)
-    except pa.ArrowInvalid:  # the stream format
+    except pa.ArrowInvalid:  # the file is in the stream format
         source.seek(0)
         return ipc.open_stream(source)
 
@@ -269,7 +269,7 @@ def _value_of_text(array: Any, kind: Any) -> Any:
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert JSON numbers and dates, which `_wide` reads as wider types, to the declared type, including in lists.
+    """Convert JSON numbers and dates from the wider types of `_wide` to the declared type, including in lists.
 
     Raises:
         ArrowInvalid: a value is out of the range of the declared type.
@@ -303,7 +303,7 @@ def _converted(
     """Yield batches with the wanted columns, converted to their declared types.
 
     Raises:
-        SourceError: a value does not fit, or the file does not have its format; the error names the row.
+        SourceError: a value does not fit, or the file is malformed; the error names the row.
     """
     pa, rows = pyarrow(), 0
 
@@ -334,7 +334,7 @@ def _converted(
 
 
 def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield the rows that cannot be converted, with their values; a binary search finds them."""
+    """Find the rows that cannot be converted by binary search, and yield their positions and values."""
     try:
         convert(column)
     except pyarrow().ArrowInvalid:
@@ -375,7 +375,7 @@ def from_table(
     cast: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TableRecords:
-    """Read records from a table whose rows are records.
+    """Read records from a table with one row per record.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record
@@ -410,7 +410,7 @@ def from_table(
     Raises:
         OptionError: the columns do not match the fields, or no field can store the type of a column.
         DatasetNotFoundError: the file does not exist.
-        SourceError: a file does not have the format of its suffix, or the library behind the table failed.
+        SourceError: a file is not in the format of its suffix, or the library behind the table failed.
         RecordError: during iteration or writing, a value does not fit. A null is NaN for floats, and an error for
             other types.
     """
@@ -430,16 +430,16 @@ def open_table(
     """Open a table in memory or in files.
 
     Args:
-        source: see `from_table`.
-        schema: schema whose fields give the types of columns in text files.
-        columns: mapping from field name to its column or columns, if the names differ.
+        source: table or files, as in `from_table`.
+        schema: schema whose fields determine the column types of text files.
+        columns: mapping from field name to a column name, if they differ, or to a list of columns.
         steps: True if a row is a step, False if it is a record.
-        skip: see `table_of_files`.
+        skip: whether to leave out rows of text files that cannot be converted.
 
     Raises:
         OptionError: the source is not a table.
         DatasetNotFoundError: the file does not exist.
-        SourceError: a file does not have the format of its suffix.
+        SourceError: a file is not in the format of its suffix.
     """
     if is_path(source):
         types = {} if schema is None else _types_of(schema, columns, steps=steps)
@@ -495,12 +495,12 @@ def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None,
     for field in schema.fields:
         unit = np.datetime_data(field.element.numpy)[0] if field.element.is_time else ""
         if field.sparse is not None or field.element.numpy.kind in "cm" or unit in ("ps", "fs", "as"):
-            continue  # text has no such type: the conversion of records raises
+            continue  # text files lack these types: the conversion of records raises
         if field.element.name in ("bfloat16", "float16"):  # Arrow cannot parse text to them
             kind = pa.float64()
         elif unit in ("Y", "M"):
-            kind = pa.date64()  # a marker, used by no other field; see `_value_of_text`
-        elif unit in ("W", "h", "m"):  # Arrow has no such units; times finer than the unit raise later
+            kind = pa.date64()  # a marker for `_value_of_text`, used by no other field
+        elif unit in ("W", "h", "m"):  # Arrow lacks these units; times finer than the unit raise later
             kind = pa.timestamp("s", field.element.zone)
         else:
             kind = arrow_type(field.element, field.name)

@@ -1,6 +1,6 @@
 """Records from text files: JSON lines, CoNLL and `.ts`; invalid records raise an error or are skipped.
 
-CSV is not here: see `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
+CSV files are in `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STDIN = "-"
 
 
 UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
-"""Errors of a file that cannot be read, or is not compressed as its suffix says."""
+"""Errors while reading a file that is unreadable, or not compressed as its suffix says."""
 
 
 def lines_of(path: Any) -> Iterator[tuple[int, str]]:
@@ -77,7 +77,7 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
 
 
 def check_utf8(text: str, encoding: str = "UTF-8") -> None:
-    """Raise `SourceError` if a text has bytes that were invalid in its encoding."""
+    """Raise `SourceError` if a string contains bytes that were invalid in the encoding of its file."""
     if not text.isascii():
         try:
             text.encode()
@@ -90,7 +90,7 @@ def check_utf8(text: str, encoding: str = "UTF-8") -> None:
 def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
     """Open a text file for reading, decompressed as in `lines_of`.
 
-    Invalid bytes become surrogates (see `check_utf8`); `encoding` and `newline` are as in `open`.
+    Invalid bytes become surrogates (see `check_utf8`); `encoding` and `newline` are arguments of `open`.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -109,19 +109,19 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
 
 
 def name_of(path: Any) -> str:
-    """Name a file in messages."""
+    """Return the name of a file for messages."""
     return "the standard input" if path == STDIN else str(local_path(path))
 
 
 if TYPE_CHECKING:
     Piece = tuple[int, int, Callable[[], dict[str, Any]]]
-    """Line number, number of characters, and a function that parses the values of the fields."""
+    """Text of a record: line number, number of characters, and a function that parses the values of the fields."""
 
 
 T = TypeVar("T")
-_PIECES = 4096  # pieces that are converted together at most
-_CHARACTERS = 2 << 20  # characters that are converted together at most
-_BAD = (RecordError, Mismatch, ValueError, RecursionError)  # errors of an invalid piece
+_PIECES = 4096  # maximum number of pieces to convert at once
+_CHARACTERS = 2 << 20  # maximum number of characters to convert at once
+_BAD = (RecordError, Mismatch, ValueError, RecursionError)  # errors that an invalid piece raises
 
 
 class TextRecords(SkippingSource, Generic[T]):
@@ -132,7 +132,7 @@ class TextRecords(SkippingSource, Generic[T]):
         record_class: class of the records.
         parse: function that yields the pieces of a file, one per record.
         on_error: `raise` for an invalid piece, or `skip` it.
-        convert: function that converts parsed values to the type of their field; None if parsed values already fit.
+        convert: function that converts a parsed value to the type of its field; None if parsed values already fit.
 
     Attributes:
         skipped: number of invalid pieces that the last iteration skipped.
@@ -157,13 +157,13 @@ class TextRecords(SkippingSource, Generic[T]):
         return f"<{self.schema.name} records of {', '.join(map(name_of, self.paths))}>"
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the records; an error names the line of an invalid one."""
+        """Yield the records; errors name the line of the invalid record."""
         self.begin()
         for path in self.paths:
             yield from self._records(path, self._parse(path))
 
     def _records(self, path: Any, pieces: Iterable[Piece]) -> Iterator[T]:
-        """Yield the records of the pieces of a file.
+        """Yield a record for each piece of a file.
 
         Raises:
             SourceError: a piece is invalid, unless `on_error` is `skip`.
@@ -202,10 +202,10 @@ class TextRecords(SkippingSource, Generic[T]):
 
 
 class ColumnTextRecords(TextRecords[T], ColumnSource):
-    """Records from text files, converted in columns."""
+    """Records from text files, which are converted in columns."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns of pieces in batches; a batch with an invalid piece is parsed record by record."""
+        """Yield columns in batches; a batch with an invalid piece is parsed record by record."""
         self.begin()
         for path in self.paths:
             for pieces in in_chunks(self._parse(path), operator.itemgetter(1), _PIECES, _CHARACTERS):
@@ -235,7 +235,7 @@ def text_records(
     *,
     convert: Callable[[Any, Any], Any] | None = None,
 ) -> TextRecords[T]:
-    """Open a file, a glob, a list of files or standard input as records, read in columns if the class has no hooks.
+    """Open text files or the standard input as records, which are read in columns if the class has no hooks.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -262,7 +262,7 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def value_of_text(field: Field, text: str) -> Any:
-    """Parse a text as the value of a field: a number, a bool, a time or text.
+    """Parse a string as a value of a field: a number, a bool, a time or text.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -272,16 +272,16 @@ def value_of_text(field: Field, text: str) -> Any:
     0.5
 
     Raises:
-        SourceError: the text is not a value of the field.
+        SourceError: the string is not a value of the field.
     """
     return values_of_texts(field, [text])[0]
 
 
 def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
-    """Parse texts as values of a field; `lines` are their line numbers, for errors.
+    """Parse strings as values of a field; errors contain the line numbers in `lines`.
 
     Raises:
-        SourceError: a text is not a value of the field.
+        SourceError: a string is not a value of the field.
     """
     element, kind = field.element, field.element.numpy.kind
     if element.name == "str":
@@ -309,7 +309,7 @@ def _number(text: str, convert: Callable[[str], Any] = float) -> Any:
     """Parse a number in ASCII digits without underscores.
 
     Raises:
-        ValueError: the text is not a number, or overflows to infinity; an infinity itself has an "n" in its name.
+        ValueError: the text is not a number, or overflows to infinity; only "inf" and "infinity" may be infinite.
     """
     value = convert(text)
     if "_" in text or not text.isascii() or (convert is not int and cmath.isinf(value) and "n" not in text.lower()):
@@ -337,7 +337,7 @@ def from_jsonl(
     >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
     Sentence(key='a', scores=array([0.5, nan], dtype=float32))
 
-    A null becomes NaN for floats and NaT for times. Times are ISO 8601 texts. A sparse field has two keys,
+    A null becomes NaN for floats and NaT for times. Times are ISO 8601 strings. A sparse field has two keys,
     `<field>/indices` and `<field>/values`. Numbers must fit the declared type; floats are rounded to it, and
     `Infinity` is a float. A duplicate key in a line is an error.
 
@@ -346,7 +346,7 @@ def from_jsonl(
             the standard input.
         record_class: record class or `Schema` of the records.
         columns: mapping from field name to key, if they differ.
-        extra: `error` to refuse keys without a field, or `ignore`.
+        extra: `error` to refuse keys without a field, or `ignore` to leave them out.
         on_error: `raise`, or `skip` to leave out invalid lines, log the first, and count them; the manifest stores the
             count.
 
@@ -372,13 +372,13 @@ class _Lines:
         self._decode = json.JSONDecoder(parse_float=_number, object_pairs_hook=_unique).decode
 
     def parse(self, file: Any) -> Iterator[Piece]:
-        """Yield the nonempty lines."""
+        """Yield the lines that are not blank, as pieces."""
         for number, line in lines_of(file):
             if line.strip():
                 yield number, len(line), functools.partial(self._values, line)
 
     def _values(self, line: str) -> dict[str, Any]:
-        """Parse a line to a dictionary from field name to JSON value.
+        """Parse a line to a mapping of field name to JSON value.
 
         Raises:
             SourceError: the line is not JSON, or not an object.
@@ -414,7 +414,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def exact_text(field: Field, value: Any) -> Any:
-    """Convert a JSON value: null to NaN or NaT, and ISO 8601 texts to times."""
+    """Convert null to NaN or NaT, and ISO 8601 strings to times; return other JSON values unchanged."""
     element = field.element
     plain = (value is None and field.optional) or not (element.has_nan or element.is_time)
     return value if plain else _of_json(element, value)
@@ -430,7 +430,7 @@ def _of_json(element: ElementType, value: Any) -> Any:
 
 
 def _pairs(field: Field, indices: Any, values: Any) -> Any:
-    """Pair the indices and values of a sparse field, for each step if it is a feature list."""
+    """Pair the indices and values of a sparse field, step by step if it is a feature list."""
     if indices is None or not field.is_list:
         return None if indices is None else (indices, values)
     return list(zip(indices, values, strict=True))
@@ -443,7 +443,7 @@ _SURE_COMMENT = re.compile(r"#\s+(\w+\s+=(\s|$)|newdoc\b)")
 _SPAN = re.compile(r"[0-9]+[-.][0-9]+")
 _BLANKS = " \t"  # other characters that Python strips, such as no-break spaces, belong to tokens
 _BLANK = re.compile(" +")
-_HEAD = 1000  # lines to search for the first token
+_HEAD = 1000  # number of lines to search for the first token
 CONLLU_COLUMNS = 10
 
 
@@ -473,12 +473,12 @@ def from_conll(
     document. In CoNLL-U, with ten columns, the lines of multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
 
     Args:
-        path: see `from_jsonl`.
+        path: path of a file, glob, or list of files, as in `from_jsonl`.
         record_class: record class or `Schema` of the records.
-        columns: name of the feature list of each column, in order. None leaves a column out, and
-            columns beyond the end of the list are left out as well. Numbers are parsed as the field declares.
-        document: name of a context field for the number of the document, from 0; pass this field as `split_by` to keep
-            documents whole. None for no such field.
+        columns: name of the feature list for each column, in order. None leaves a column out, and columns beyond the
+            end of the list are left out as well. Numbers are parsed as the field declares.
+        document: name of a context field for the number of the document, from 0; None for no such field. Pass the field
+            as `split_by` to keep documents whole.
         separator: separator of columns; None for tabs in lines that contain one (so that values may contain spaces),
             and for spaces in other lines. A no-break space and other Unicode spaces belong to tokens.
         on_error: `raise`, or `skip` to leave out invalid sentences, log the first, and count them; the manifest stores
@@ -486,7 +486,7 @@ def from_conll(
 
     Raises:
         DatasetNotFoundError: the file does not exist.
-        OptionError: the class has no field of a name in `columns` or `document`.
+        OptionError: a name in `columns` or `document` is not the name of a field.
         SourceError: during iteration, a line has too few columns, or a different number of columns than the first line
             of its sentence, or a value does not fit; the error names the line.
     """
@@ -496,12 +496,12 @@ def from_conll(
 
 @attrs.define
 class Sentence:
-    """A sentence of a CoNLL file, as text.
+    """Sentence of a CoNLL file, as text.
 
     Attributes:
         rows: columns of each token.
         numbers: line number of each token, from 1.
-        comments: text of each `# name = text` before and between the tokens, by name.
+        comments: mapping of name to text, for each `# name = text` before or between the tokens.
         document: number of the document, from 0.
         size: number of characters in the lines of the tokens.
     """
@@ -518,13 +518,13 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
 
     Args:
         file: path of the file, or `-`.
-        separator: separator of columns, as for `from_conll`.
+        separator: separator of columns, as in `from_conll`.
         least: minimum number of columns of a token.
     """
     documents, lines = -1, lines_of(file)
     head = list(itertools.islice(lines, _HEAD))
     tokens = (line for _, line in head if line.strip(_BLANKS) and line[0] != "#" and not line.startswith(_DOCUMENT))
-    before = next(tokens, "")  # the last line known to be a token; initially the first such line
+    before = next(tokens, "")  # the last line that is a token for certain; initially the first one
     sentence = Sentence()
     for number, line in itertools.chain(head, lines, [(0, "")]):  # the empty line at the end closes the last sentence
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)
@@ -547,7 +547,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
 
 
 def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:
-    """Check whether a line that begins with `#` is a comment, and not a token with all its columns."""
+    """Check whether a line that begins with `#` is a comment, not a token with all its columns."""
     if _SURE_COMMENT.match(line):
         return True
     width = len(_cells(line, separator))
@@ -588,7 +588,7 @@ class _Sentences:
             yield sentence.numbers[0], sentence.size, functools.partial(self._values, sentence)
 
     def _values(self, sentence: Sentence) -> dict[str, Any]:
-        """Parse the values of the fields of a sentence.
+        """Parse a sentence to a mapping of field name to value.
 
         Raises:
             SourceError: a line has a wrong number of columns, or a text is not a value of its field.
@@ -646,7 +646,7 @@ def from_ts(
     the name of the file without its suffix and the number of the series, such as `Steps_TRAIN-0`.
 
     Args:
-        path: see `from_jsonl`.
+        path: path of a file, glob, or list of files, as in `from_jsonl`.
         record_class: record class or `Schema` of the records.
         label: name of the context field for the label; None for the only required context field that is not the key.
         on_error: `raise`, or `skip` to leave out invalid series, log the first, and count them; the manifest stores the
@@ -661,7 +661,7 @@ def from_ts(
 
 
 def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
-    """Yield the label (a number for a regression) and the values of each dimension for each series of a file.
+    """Yield the label and the list of dimensions of each series in a file; labels of regressions are numbers.
 
     Raises:
         SourceError: the header is missing or not supported, or a value is not a number.
@@ -677,7 +677,7 @@ def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
 
 
 def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines after the header with their numbers; the header is parsed into the dictionary."""
+    """Parse the header into the dictionary `header`; then yield the numbers and texts of the data lines."""
     in_data = False
     for number, line in lines_of(file):
         text = line.strip()
@@ -701,7 +701,7 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 
 
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
-    """Parse a line to its label and the values of its dimensions."""
+    """Parse a data line to its label and the values of each dimension."""
     check_utf8(text)
     classes = header.get("classlabel", "").split()
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
@@ -716,7 +716,7 @@ def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]
 
 
 class _Series:
-    """Parser of `.ts` lines."""
+    """Parser of the series in `.ts` files."""
 
     def __init__(self, schema: Schema, label: str | None) -> None:
         self.schema = schema
@@ -742,7 +742,7 @@ class _Series:
         self.label: Field | None = wanted[0] if wanted else None
 
     def parse(self, file: Any) -> Iterator[Piece]:
-        """Yield the lines with series.
+        """Yield the series, each with its line number.
 
         Raises:
             SourceError: the header is missing or not supported.
@@ -753,7 +753,7 @@ class _Series:
             yield number, len(text), functools.partial(self._values, header, text, f"{stem}-{count}")
 
     def _values(self, header: dict[str, str], text: str, key: str) -> dict[str, Any]:
-        """Parse the values of the fields of a series.
+        """Parse a data line to a mapping of field name to value.
 
         Raises:
             SourceError: the dimensions of the line and the class differ, or a value is not a number.
@@ -804,7 +804,7 @@ def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _exact(field: Field, values: Any) -> Any:
-    """Cast numbers parsed from text, which has no dtype, to the type of a field.
+    """Cast numbers parsed from text to the type of a field, and check that they fit.
 
     Raises:
         Mismatch: a number does not fit.

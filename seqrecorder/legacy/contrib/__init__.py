@@ -3,7 +3,7 @@
     with seqrecorder.legacy.compat():
         import old_script  # uses tf.contrib.training.bucket_by_sequence_length
 
-They are called while a graph is built, as before. Their tensors work in a `Session` and with `lift`.
+Call them while a graph is built, as before. Their tensors work in a `Session` and with `lift`.
 """
 
 from seqrecorder.legacy.contrib import layers as layers

@@ -1,4 +1,4 @@
-"""Arguments of old functions: positional arguments by name, and nested tensors as flat dense ones."""
+"""Helpers for the arguments of old functions: names of positional arguments, and flat lists of nested tensors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
 
 def by_name(signature: str, more: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Map positional and keyword arguments of a call to their names.
+    """Map parameter names to the positional and keyword arguments of a call.
 
     >>> by_name("num_epochs shuffle seed", [2], {"seed": 7})
     {'num_epochs': 2, 'seed': 7}
 
     Args:
-        signature: the names, in order.
+        signature: the parameter names, in order, separated by spaces.
         more: the positional arguments.
         named: the keyword arguments.
 
     Raises:
-        TypeError: there are more arguments than names, or one is unknown or passed twice.
+        TypeError: there are too many arguments, or one is unknown or passed twice.
     """
     names = signature.split()
     arguments = dict(zip(names, more, strict=False))
@@ -31,11 +31,11 @@ def by_name(signature: str, more: Sequence[Any], named: Mapping[str, Any]) -> di
 
 
 class Components:
-    """The tensors passed to an old batching function.
+    """Tensors passed to an old batching function.
 
     Args:
         tensors: a list, a tuple or a dict of tensors; dicts are ordered by key.
-        shapes: their shapes, or None for their static shapes.
+        shapes: the shapes of the tensors; None for their static shapes.
 
     Attributes:
         targets: the dense tensors for a dataset; sparse tensors are serialized to vectors of three strings.
@@ -56,7 +56,7 @@ class Components:
         self.targets = [tf.io.serialize_sparse(v) if isinstance(v, tf.SparseTensor) else v for v in self.values]
 
     def check_shapes(self, *, dynamic_pad: bool) -> None:
-        """Raise `ValueError` if the shapes are too vague to batch the tensors, as the old functions did."""
+        """Raise `ValueError`, as the old functions did, if the shapes are too vague for batching."""
         for value in self.targets:
             if (shape := value.shape).rank is None:
                 raise ValueError(f"Cannot infer Tensor's rank: {value}; give it a shape with set_shape, or by shapes=")
@@ -64,7 +64,7 @@ class Components:
                 raise ValueError(f"All shapes must be fully defined: {value} has {shape}; or ask for dynamic_pad=True")
 
     def restore(self, batched: Any) -> list[Any]:
-        """Restore the sparse tensors of a batch."""
+        """Deserialize the sparse tensors of a batch; dense tensors stay as they are."""
         import tensorflow as tf
 
         return [
@@ -77,7 +77,7 @@ class Components:
     def structure(self, tensors: Any) -> Any:
         """Pack tensors into the original list or dict.
 
-        In a dict of one tensor, the tensor is in a list, as in TensorFlow 1: old code depends on it.
+        The tensor of a dict with one tensor is wrapped in a list, as in TensorFlow 1, because old code depends on it.
         """
         if self._names is None:
             return list(tensors)

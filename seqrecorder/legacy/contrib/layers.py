@@ -1,4 +1,4 @@
-"""`tf.contrib.layers`: the function that input functions used."""
+"""`tf.contrib.layers`, reduced to the one function that input functions used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def one_hot_encoding(
     outputs_collections: Any = None,
     scope: str | None = None,
 ) -> Any:
-    """Return `tf.contrib.layers.one_hot_encoding`, also in slim: a one-hot row for each label.
+    """Convert labels to one-hot rows, as `tf.contrib.layers.one_hot_encoding` did.
 
     Args:
         labels: integers.

@@ -18,7 +18,7 @@ _SIGNATURE = (
 
 
 class ModeKeys:
-    """`tf.contrib.learn.ModeKeys`: the modes of a model."""
+    """Modes of a model, as in `tf.contrib.learn.ModeKeys`."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -31,16 +31,16 @@ def run_n(
     restore_checkpoint_path: str | None = None,
     n: int = 1,
 ) -> list[dict[str, Any]]:
-    """Return `tf.contrib.learn.run_n`: the values of tensors in n steps; it starts the queue runners.
+    """Start the queue runners and evaluate tensors in n steps, as `tf.contrib.learn.run_n` did.
 
     Args:
-        output_dict: tensors by name.
-        feed_dict: see `tf.Session.run`.
+        output_dict: mapping of name to tensor.
+        feed_dict: the values of placeholders, as for `tf.Session.run`.
         restore_checkpoint_path: the checkpoint of the variables; None initialises them.
-        n: the number of steps; the list is shorter if the queues end earlier.
+        n: the number of steps; the returned list is shorter if the queues end earlier.
 
     Returns:
-        A dict of arrays for each step.
+        A list with a dict of arrays for each step.
     """
     import tensorflow as tf
 
@@ -65,7 +65,7 @@ def run_n(
 def read_batch_features(
     file_pattern: Any, batch_size: int, features: Mapping[str, Any], reader: Callable[[], Any], *more: Any, **named: Any
 ) -> dict[str, Any]:
-    """Return `tf.contrib.learn.read_batch_features`: batches of parsed `tf.train.Example`s, shuffled or in order.
+    """Read batches of parsed `tf.train.Example`s, as `tf.contrib.learn.read_batch_features` did.
 
     With `num_epochs`, the last batch may be smaller. The `min_after_dequeue` of a random queue is its capacity less
     three batches.
@@ -73,21 +73,21 @@ def read_batch_features(
     Args:
         file_pattern: a file pattern, or a list of patterns.
         batch_size: the number of records in a batch.
-        features: the features for `tf.io.parse_example`.
-        reader: a function that returns a reader.
+        features: the specs of the features, for `tf.io.parse_example`.
+        reader: a function that returns a reader, such as `tf.TFRecordReader`.
         *more: `randomize_input` (true by default): whether to shuffle files and records, or to sort the files by name;
             `num_epochs`: the number of epochs, None repeats forever; `queue_capacity` (10,000) of the queue of records;
             `feature_queue_capacity` (100) of the queue of batches; `reader_num_threads` (1) and `num_enqueue_threads`
             (2), which fill these queues: more than one thread makes the order of records, or of batches, random;
             `parse_fn`: a function applied to the records of one read before they are parsed; `name`;
             `read_batch_size`: the number of records in one read, by default `batch_size`.
-        **named: the same, by name.
+        **named: the same arguments, by keyword.
 
     Returns:
-        Tensors, dense or sparse, by the names of `features`.
+        A dict of tensors, dense or sparse, with the keys of `features`.
 
     Raises:
-        TypeError: there is no such argument.
+        TypeError: an argument is unknown, or passed twice.
         ValueError: there are no files, or a number is out of range.
     """
     import tensorflow as tf
@@ -128,10 +128,10 @@ def read_batch_features(
 def read_batch_record_features(
     file_pattern: Any, batch_size: int, features: Mapping[str, Any], *more: Any, **named: Any
 ) -> dict[str, Any]:
-    """Return `tf.contrib.learn.read_batch_record_features`: `read_batch_features` of TFRecord files.
+    """Read batches from TFRecord files, as `tf.contrib.learn.read_batch_record_features` did.
 
-    Two threads fill its last queue, so the order of batches is random even if `randomize_input` is false. It takes
-    `randomize_input`, `num_epochs`, `queue_capacity`, `reader_num_threads` and `name`.
+    Two threads fill the last queue, so the order of batches is random even if `randomize_input` is false. The options
+    `randomize_input`, `num_epochs`, `queue_capacity`, `reader_num_threads` and `name` work as in `read_batch_features`.
     """
     import tensorflow as tf
 

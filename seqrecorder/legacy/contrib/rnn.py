@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn`: the state of an LSTM cell."""
+"""`tf.contrib.rnn`, reduced to the state of an LSTM cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class LSTMStateTuple(NamedTuple):
-    """`tf.contrib.rnn.LSTMStateTuple`: the state of an LSTM cell.
+    """State of an LSTM cell, as in `tf.contrib.rnn.LSTMStateTuple`.
 
     Attributes:
         c: the cell state.

@@ -31,32 +31,32 @@ def batch_sequences_with_states(
     *more: Any,
     **named: Any,
 ) -> NextQueuedSequenceBatch:
-    """Return `tf.contrib.training.batch_sequences_with_states`: segments of `num_unroll` steps, with saved states.
+    """Batch segments of `num_unroll` steps, as `tf.contrib.training.batch_sequences_with_states` did.
 
-    The segments of an example come in consecutive batches, but not always in the same row. Rows are in the order of the
-    examples, and the next example joins at the end of the batch when one ends.
+    The segments of an example are in consecutive batches, but not always in the same row: rows are in the order of the
+    examples, and when an example ends, the next one is added as the last row.
 
     Args:
         input_key: string scalar, the key of the example.
         input_sequences: tensors `(T, ...)`.
         input_context: tensors to repeat for each segment.
         input_length: int scalar, T, at least 1.
-        initial_states: the state before the first segment of an example, by name.
+        initial_states: mapping of name to the state before the first segment of an example.
         num_unroll: the number of steps in a segment.
         batch_size: the number of segments in a batch.
         *more: `num_threads` and `capacity`, which are ignored; `allow_small_batch` (true by default): whether to keep
-            the last batches, which have too few examples; `pad`, which is ignored: sequences may always end inside a
-            segment; `make_keys_unique`: whether to prefix keys with the number of the example; `make_keys_unique_seed`,
-            which is ignored; `name` of the operation.
-        **named: the same, by name.
+            the last batches, which have fewer rows; `pad`, which is ignored, because sequences may always end inside
+            a segment; `make_keys_unique`: whether to prefix keys with the number of the example;
+            `make_keys_unique_seed`, which is ignored; `name` of the operation.
+        **named: the same arguments, by keyword.
 
     Returns:
-        An object with the batch's tensors, as in TensorFlow 1.
+        The tensors of the batch, as a `NextQueuedSequenceBatch`.
 
     Raises:
-        TypeError: there is no such argument.
-        ValueError: the shape of a context or a state is not known.
-        LiftError: the pipeline of the tensors cannot be translated.
+        TypeError: an argument is unknown, or passed twice.
+        ValueError: the shape of a context tensor or a state is not fully known.
+        LiftError: the pipeline behind the tensors cannot be translated.
     """
     import tensorflow as tf
 
@@ -69,7 +69,7 @@ def batch_sequences_with_states(
             raise ValueError(
                 f"{group}: expected {key!r} to have a shape that is known, got {tensor.shape}; set_shape it"
             )
-    # Fields are numbered, because scripts may use any names.
+    # Fields are numbered, because names of a script may clash with `key`, `number` and `steps`.
     fields = {str(number): pair for number, pair in enumerate(inputs)}
 
     def element(number: Any, example: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _check(key: Any, length: Any, sequences: Any) -> None:
 
 
 def _describe(rows: dict[str, Any]) -> tuple[Any, ...]:
-    """Compute the first attributes of `NextQueuedSequenceBatch`, in order."""
+    """Compute the attributes of `NextQueuedSequenceBatch` from `key` to `total_length`, in order."""
     import tensorflow as tf
 
     index, counts, key = rows["segment_index"], rows["segment_count"], rows["key"]
@@ -141,18 +141,18 @@ def _pad(number: Any) -> Any:
 
 
 class NextQueuedSequenceBatch:
-    """A batch of segments, with states that recurrent models save between segments.
+    """Batch of segments, with states that recurrent models save between segments.
 
     Attributes:
         key: string `(B,)`, `%05d_of_%05d:key`: the segment's number, the number of segments, the example's key.
-        next_key: the key of the next segment, or `STOP:key`.
+        next_key: string `(B,)`, the key of the next segment, or `STOP:key` after the last one.
         sequence: int32 `(B,)`, the number of the segment; 0 for the first.
         sequence_count: int32 `(B,)`, the number of segments of the example.
         insertion_index: int64 `(B,)`, the number of the example, counted from -2**63.
         length: int32 `(B,)`, the number of steps of the segment, without padding.
         total_length: int32 `(B,)`, the number of steps of the example.
-        sequences: tensors `(B, num_unroll, ...)`, zero after the end of an example.
-        context: tensors `(B, ...)`.
+        sequences: mapping of name to a tensor `(B, num_unroll, ...)`, zero after the end of an example.
+        context: mapping of name to a tensor `(B, ...)`.
     """
 
     def __init__(self, rows: Any, sequences: Any, context: Any, states: Any) -> None:
@@ -164,7 +164,7 @@ class NextQueuedSequenceBatch:
 
     @property
     def batch_size(self) -> Any:
-        """Number of segments, an int32 scalar."""
+        """Number of segments in the batch, an int32 scalar."""
         import tensorflow as tf
 
         return tf.shape(self.key)[0]
@@ -186,7 +186,7 @@ class NextQueuedSequenceBatch:
         return state
 
     def save_state(self, state_name: str, value: Any, name: str | None = None) -> Any:
-        """Return an operation that saves the state after each segment; run it in each step.
+        """Return an operation that saves the state after each segment, to be run in each step.
 
         Raises:
             KeyError: no initial state has that name.
@@ -200,7 +200,7 @@ class NextQueuedSequenceBatch:
 
 
 class _States:
-    """The states of one name, by the key of the segment that needs them."""
+    """Saved values of one state, by the key of the segment that starts with them."""
 
     def __init__(self, name: str) -> None:
         self._name, self._lock = name, threading.Lock()
@@ -224,7 +224,7 @@ class _States:
 
         with self._lock:
             for key, following, value in zip(keys, next_keys, values, strict=True):
-                self._saved.pop(key, None)  # its segment has ended
+                self._saved.pop(key, None)  # only the segment that ends now used it
                 if not following.startswith(b"STOP:"):
                     self._saved[following] = value
         return np.True_

@@ -1,6 +1,6 @@
 """Data input of `tf.contrib.slim`: parallel readers, dataset providers, decoders and prefetch queues.
 
-They build TensorFlow 1 queues and readers, so that they run in sessions and can be lifted like any others.
+They build TensorFlow 1 queues and readers, which run in sessions and can be lifted like any other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIGNATURE = "num_epochs num_readers reader_kwargs shuffle dtypes capacity min_a
 
 
 def parallel_read(data_sources: Any, reader_class: Any, *more: Any, **named: Any) -> list[Any]:
-    """Return `slim.parallel_reader.parallel_read`: the next record of files that several readers read.
+    """Return the next record of files read in parallel, as `slim.parallel_reader.parallel_read` did.
 
     Args:
         data_sources: file patterns.
@@ -45,13 +45,13 @@ def parallel_read(data_sources: Any, reader_class: Any, *more: Any, **named: Any
             `reader_kwargs`, arguments of `reader_class`; `shuffle` (true): whether to shuffle the files, and the
             records in the common queue; `dtypes` of key and value; `capacity` (256) and `min_after_dequeue` (128) of
             the common queue; `seed` of the file order; `scope` of the names of operations.
-        **named: the same, by name.
+        **named: the same arguments, by keyword.
 
     Returns:
         `[key, value]`.
 
     Raises:
-        TypeError: there is no such argument.
+        TypeError: an argument is unknown, or passed twice.
         ValueError: there are no files, or no readers.
     """
     import tensorflow as tf
@@ -86,13 +86,13 @@ def _prefetch_queue(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return `slim.prefetch_queue.prefetch_queue`: a queue of tensors, whose `dequeue` has their structure.
+    """Create a queue of tensors and its runner, as `slim.prefetch_queue.prefetch_queue` did.
 
     Args:
         tensors: a list or dict of tensors.
         capacity: the capacity of the queue.
-        num_threads: the number of threads that fill it.
-        dynamic_pad: whether the queue can pad.
+        num_threads: the number of threads that fill the queue.
+        dynamic_pad: whether the queue can pad tensors when it batches them.
         shared_name: the shared name of the queue.
         name: the name scope of the operations.
     """
@@ -113,14 +113,14 @@ def _prefetch_queue(
 
 
 class DataDecoder(abc.ABC):
-    """`slim.data_decoder.DataDecoder`: decodes a record to named tensors."""
+    """Base class of decoders from a record to named tensors, as in `slim.data_decoder`."""
 
     @abc.abstractmethod
     def decode(self, data: Any, items: Sequence[str], /) -> list[Any]:
         """Decode a record and return the tensors of `items`, in order.
 
         Args:
-            data: a string scalar, the record.
+            data: the record, a string scalar.
             items: names from `list_items`.
         """
 
@@ -130,13 +130,13 @@ class DataDecoder(abc.ABC):
 
 
 class ItemHandler(abc.ABC):
-    """`slim.tfexample_decoder.ItemHandler`: computes one tensor from parsed features.
+    """Base class of handlers that compute one tensor from parsed features, as in `slim.tfexample_decoder`.
 
     Attributes:
-        keys: the names of the features that it needs.
+        keys: a list of the names of the features.
 
     Args:
-        keys: a name, or a list of names.
+        keys: the name of a feature, or a list of names.
     """
 
     def __init__(self, keys: str | Sequence[str]) -> None:
@@ -144,11 +144,11 @@ class ItemHandler(abc.ABC):
 
     @abc.abstractmethod
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Compute the tensor from the parsed features by name."""
+        """Compute the tensor from a mapping of name to parsed feature."""
 
 
 class ItemHandlerCallback(ItemHandler):
-    """`slim.tfexample_decoder.ItemHandlerCallback`: computes a tensor with a function.
+    """Handler that calls a function, as in `slim.tfexample_decoder`.
 
     Args:
         keys: the names of the features.
@@ -160,12 +160,12 @@ class ItemHandlerCallback(ItemHandler):
         self._func = func
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Call the function."""
+        """Return the result of the function."""
         return self._func(keys_to_tensors)
 
 
 class Tensor(ItemHandler):
-    """`slim.tfexample_decoder.Tensor`: a feature itself, dense, and reshaped on request.
+    """Handler that returns a feature as a dense tensor, optionally reshaped, as in `slim.tfexample_decoder`.
 
     Args:
         tensor_key: the name of the feature.
@@ -191,7 +191,7 @@ class Tensor(ItemHandler):
         super().__init__([tensor_key, *self._shape_keys])
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Convert the feature to a dense tensor of its shape."""
+        """Return the feature as a dense tensor, reshaped if a shape is set."""
         import tensorflow as tf
 
         tensor, shape = keys_to_tensors[self._tensor_key], self._shape
@@ -204,7 +204,7 @@ class Tensor(ItemHandler):
 
 
 class Image(ItemHandler):
-    """`slim.tfexample_decoder.Image`: an encoded image.
+    """Handler that decodes an image, as in `slim.tfexample_decoder`.
 
     Args:
         image_key: the name of the feature with the encoded image, by default `image/encoded`.
@@ -243,10 +243,10 @@ class Image(ItemHandler):
 
 
 class BoundingBox(ItemHandler):
-    """`slim.tfexample_decoder.BoundingBox`: the boxes of an example, `(n, 4)`, whose sides are features.
+    """Handler that stacks four features into boxes `(n, 4)`, as in `slim.tfexample_decoder`.
 
     Args:
-        keys: the names of the sides, by default `ymin`, `xmin`, `ymax` and `xmax`.
+        keys: the feature names of the sides, by default `ymin`, `xmin`, `ymax` and `xmax`.
         prefix: the prefix of the feature names.
 
     Raises:
@@ -268,26 +268,26 @@ class BoundingBox(ItemHandler):
 
 
 class TFExampleDecoder(DataDecoder):
-    """`slim.tfexample_decoder.TFExampleDecoder`: decodes a `tf.train.Example` to named tensors.
+    """Decoder from a `tf.train.Example` to named tensors, as in `slim.tfexample_decoder`.
 
     Args:
-        keys_to_features: the features for `tf.io.parse_single_example`.
-        items_to_handlers: an `ItemHandler` for each name.
+        keys_to_features: the specs of the features, for `tf.io.parse_single_example`.
+        items_to_handlers: mapping of tensor name to the `ItemHandler` that computes it.
     """
 
     def __init__(self, keys_to_features: Mapping[str, Any], items_to_handlers: Mapping[str, ItemHandler]) -> None:
         self._keys_to_features, self._items_to_handlers = keys_to_features, items_to_handlers
 
     def list_items(self) -> list[str]:
-        """Return the names."""
+        """List the names of the tensors."""
         return list(self._items_to_handlers)
 
     def decode(self, serialized_example: Any, items: Sequence[str] | None = None) -> list[Any]:
-        """Decode an Example and return the tensors of `items`, by default all.
+        """Decode an Example and return the tensors of `items`, in order.
 
         Args:
-            serialized_example: a string scalar.
-            items: names from `list_items`.
+            serialized_example: the Example, a string scalar.
+            items: names from `list_items`; None for all.
         """
         import tensorflow as tf
 
@@ -313,11 +313,11 @@ def _dense(tensor: Any, default_value: Any = None) -> Any:
 
 
 class DataProvider:
-    """`slim.data_provider.DataProvider`: named tensors of the next example.
+    """Named tensors of the next example, as in `slim.data_provider`.
 
     Args:
-        items_to_tensors: the tensors by name.
-        num_samples: the number of examples, or None.
+        items_to_tensors: mapping of name to tensor.
+        num_samples: the number of examples; None if unknown.
     """
 
     def __init__(self, items_to_tensors: Mapping[str, Any], num_samples: Any) -> None:
@@ -327,7 +327,7 @@ class DataProvider:
         """Return the tensors of `items`.
 
         Raises:
-            ValueError: there is no such name.
+            ValueError: a name is unknown.
         """
         unknown = [item for item in items if item not in self._items_to_tensors]
         if unknown:
@@ -335,23 +335,24 @@ class DataProvider:
         return [self._items_to_tensors[item] for item in items]
 
     def list_items(self) -> list[str]:
-        """Return the names."""
+        """List the names of the tensors."""
         return list(self._items_to_tensors)
 
     def num_samples(self) -> Any:
-        """Return the number of examples, or None."""
+        """Return the number of examples; None if unknown."""
         return self._num_samples
 
 
 class Dataset:
-    """`slim.dataset.Dataset`: the settings of a provider; other arguments become attributes.
+    """Description of a dataset for a provider, as in `slim.dataset`.
 
     Args:
         data_sources: file patterns.
-        reader: a function that returns a reader.
+        reader: a function that returns a reader, such as `tf.TFRecordReader`.
         decoder: an object with `list_items()` and `decode(serialized, items)`.
-        num_samples: the number of examples, or None.
+        num_samples: the number of examples; None if unknown.
         items_to_descriptions: descriptions of the items.
+        **kwargs: other attributes of the object.
     """
 
     def __init__(
@@ -368,17 +369,17 @@ _PROVIDER_SIGNATURE = (
 
 
 class DatasetDataProvider(DataProvider):
-    """`slim.dataset_data_provider.DatasetDataProvider`: the decoded items of the next record of a dataset.
+    """Decoded items of the next record of a dataset, as in `slim.dataset_data_provider`.
 
     Args:
         dataset: a `Dataset`.
-        *more: `num_readers` (1 by default), `reader_kwargs`, `shuffle` and `num_epochs` (see `parallel_read`),
-            `common_queue_capacity` (its `capacity`), `common_queue_min` (its `min_after_dequeue`), `record_key` (the
-            name of the item for the key of the record), `seed` and `scope`.
-        **named: the same, by name.
+        *more: `num_readers` (1 by default), `reader_kwargs`, `shuffle`, `num_epochs`, `common_queue_capacity`,
+            `common_queue_min`, `seed` and `scope`, which are passed to `parallel_read`; `record_key`: the name of the
+            item with the key of the record.
+        **named: the same arguments, by keyword.
 
     Raises:
-        ValueError: an item has the name of the key.
+        ValueError: the decoder has an item named `record_key`.
     """
 
     def __init__(self, dataset: Any, *more: Any, **named: Any) -> None:
@@ -392,10 +393,10 @@ class DatasetDataProvider(DataProvider):
 
 
 def _items(decoder: Any, key: Any, data: Any, record_key: str) -> dict[str, Any]:
-    """Decode a record to tensors by name, including its key.
+    """Decode a record to a dict of tensors, and add its key.
 
     Raises:
-        ValueError: an item has the name of the key.
+        ValueError: the decoder has an item named `record_key`.
     """
     items = [*decoder.list_items()]
     if record_key in items:
@@ -405,7 +406,7 @@ def _items(decoder: Any, key: Any, data: Any, record_key: str) -> dict[str, Any]
 
 __all__ = ["one_hot_encoding"]
 
-# The modules of these names in TensorFlow 1 have their functions and classes here.
+# Submodules of slim in TensorFlow 1, whose functions and classes are all in this module.
 data_decoder = data_provider = dataset = dataset_data_provider = sys.modules[__name__]
 parallel_reader = tfexample_decoder = sys.modules[__name__]
 prefetch_queue = types.SimpleNamespace(prefetch_queue=_prefetch_queue)

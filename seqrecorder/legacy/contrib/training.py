@@ -1,4 +1,4 @@
-"""`tf.contrib.training`: batches of examples from one bucket, and of segments of long sequences."""
+"""`tf.contrib.training`, reduced to bucketing, batches of segments, and `HParams`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["HParams", "NextQueuedSequenceBatch", "batch_sequences_with_states", 
 
 
 class HParams(types.SimpleNamespace):
-    """`tf.contrib.training.HParams`: named values, such as the settings of a script."""
+    """Named values, such as the settings of a script, as in `tf.contrib.training.HParams`."""
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """Add a value."""
+        """Set a new value."""
         setattr(self, name, value)
 
     def values(self) -> dict[str, Any]:
-        """Return all values by name."""
+        """Return a dict of all values."""
         return dict(vars(self))
 
 
@@ -36,26 +36,26 @@ _SIGNATURE = (
 def bucket(
     tensors: Any, which_bucket: Any, batch_size: int | Sequence[int], num_buckets: int, *more: Any, **named: Any
 ) -> tuple[Any, Any]:
-    """Return `tf.contrib.training.bucket`: batches of examples that share a number.
+    """Batch examples with the same bucket number, as `tf.contrib.training.bucket` did.
 
     Args:
         tensors: a list or dict of the tensors of one example.
-        which_bucket: int32 scalar, in `[0, num_buckets)`.
+        which_bucket: the bucket number of the example, an int32 scalar in `[0, num_buckets)`.
         batch_size: the batch size, or a list with the size for each bucket.
         num_buckets: the number of buckets.
         *more: `num_threads`, `capacity` and `bucket_capacities`, which are ignored; `shapes` of the tensors, if they
-            are not known; `dynamic_pad`: whether to pad unknown dimensions to the longest of the batch;
+            are unknown; `dynamic_pad`: whether to pad unknown dimensions to the longest of the batch;
             `allow_smaller_final_batch`: whether to return the remainder of each bucket at the end; `keep_input`, a bool
             scalar: whether to use the example; `shared_name`, which is ignored; `name`.
-        **named: the same, by name.
+        **named: the same arguments, by keyword.
 
     Returns:
         `(bucket, outputs)`: the number of the bucket, an int32 scalar, and the batched tensors.
 
     Raises:
-        TypeError: there is no such argument.
-        ValueError: the number of sizes differs from `num_buckets`, or shapes are not known well enough.
-        LiftError: the pipeline of the tensors cannot be translated.
+        TypeError: an argument is unknown, or passed twice.
+        ValueError: the number of sizes differs from `num_buckets`, or shapes are too vague for batching.
+        LiftError: the pipeline behind the tensors cannot be translated.
     """
     import tensorflow as tf
 
@@ -107,26 +107,26 @@ def bucket_by_sequence_length(
     *more: Any,
     **named: Any,
 ) -> tuple[Any, Any]:
-    """Return `tf.contrib.training.bucket_by_sequence_length`: batches of examples of about the same length.
+    """Batch examples of similar lengths, as `tf.contrib.training.bucket_by_sequence_length` did.
 
     A length belongs to bucket i if `boundaries[i - 1] <= length < boundaries[i]`. The remainders of the buckets are
     dropped at the end, unless `allow_smaller_final_batch` is true.
 
     Args:
-        input_length: int32, a scalar or a vector of one.
-        tensors: see `bucket`.
+        input_length: the length of the example, an int32 scalar or a vector of one element.
+        tensors: a list or dict of the tensors of one example.
         batch_size: the batch size, or a list of batch sizes, one more than there are boundaries.
         bucket_boundaries: increasing integers.
         *more: the arguments after `num_buckets` in `bucket`, in the same order.
-        **named: the same, by name.
+        **named: the same arguments, by keyword.
 
     Returns:
         `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` if `input_length` is a vector, and the batched tensors.
 
     Raises:
-        TypeError: the boundaries are not a list of integers, or `bucket` has no such argument.
-        ValueError: the boundaries do not increase, or the length is not an int32; or as for `bucket`.
-        LiftError: the pipeline of the tensors cannot be translated.
+        TypeError: the boundaries are not a list of integers, or an argument is unknown.
+        ValueError: the boundaries do not increase, the length is not an int32, or `bucket` raises.
+        LiftError: the pipeline behind the tensors cannot be translated.
     """
     import tensorflow as tf
 
@@ -139,7 +139,7 @@ def bucket_by_sequence_length(
     if length.dtype != tf.int32:
         raise ValueError(f"input_length: expected int32, got {length.dtype.name}; cast it")
     components = Components(tensors)
-    # As in TensorFlow 1, a length may be a vector of one.
+    # As in TensorFlow 1, a length may be a vector of one element.
     which = tf.searchsorted(tf.constant(bucket_boundaries), tf.reshape(length, [1]), side="right")[0]
     options = {"name": "bucket_by_sequence_length", **by_name(_SIGNATURE, more, named)}
     if options.get("shapes") is not None:

@@ -1,4 +1,4 @@
-"""`convert`: print a TensorFlow 1 input function as a TensorFlow 2 module, and prove both equal."""
+"""Conversion of a TensorFlow 1 input function to a TensorFlow 2 module, and proof that both yield the same batches."""
 
 from seqrecorder.legacy.convert.conversion import Conversion as Conversion
 from seqrecorder.legacy.convert.conversion import convert as convert

@@ -1,4 +1,4 @@
-"""The operations between two queues, printed as the body of a Python function."""
+"""Code generation: the operations between two queues become the body of a Python function."""
 
 from __future__ import annotations
 
@@ -68,21 +68,21 @@ _FUNCTIONS = {
     "StringToNumber": "strings.to_number",
     "Unpack": "unstack",
 }
-"""Functions of TensorFlow 2 that take the same inputs as the operation, in the same order, and its attributes."""
+"""TensorFlow 2 functions with the same inputs as the operation, in the same order, and with its attributes."""
 _RENAMED = {"keep_dims": "keepdims", "squeeze_dims": "axis"}
-"""Attributes that have another name in the function."""
+"""Attributes of operations that are renamed in the function."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall")
 _LARGEST = 16
 """Constants of at most this many values are printed inline."""
 _SHORT = 60
-"""Expressions shorter than this many characters are nested in others."""
+"""Expressions shorter than this many characters may be nested in others."""
 _MARK = re.compile("\x01([0-9]+)\x02")
 _RESERVED = frozenset({"tf", "sr", "np", "dataset", "files", "batch_size", "num_epochs", *keyword.kwlist})
 
 
 class Infix(str):
-    """An expression with a binary operator; `level` is its precedence."""
+    """Expression with a binary operator, whose precedence is `level`."""
 
     __slots__ = ("level",)
     level: int
@@ -100,13 +100,13 @@ _LEVELS = (("<", "<=", ">", ">="), ("|",), ("&",), ("+", "-"), ("*", "/", "//", 
 
 
 class Body:
-    """Body of a printed function: the statements of one section. `named` gives the numbered values readable names.
+    """Body of a printed function: the statements of one section. Values are numbered until `named` names them.
 
     Args:
         module: the `Module` that contains the constants and the API calls.
         section: the section to print.
-        arguments: the names of the function's arguments by tensor name.
-        constants: expressions for other tensors by tensor name.
+        arguments: mapping of tensor name to the argument that contains the tensor.
+        constants: mapping of tensor name to an expression, for other known tensors.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Body:
                 self._uses[tensor.name].append(None)
         self._arguments = {name: self._new(name) for name in dict.fromkeys(arguments.values())}
         self._texts |= {tensor: self._arguments[name] for tensor, name in arguments.items()}
-        for op in section.takes:  # a sparse tensor of a batch
+        for op in section.takes:  # sparse tensors that a batch serialized
             slot = slot_of_take(op).name
             holder = self._texts[slot]
             if slot in module.packed:
@@ -143,7 +143,7 @@ class Body:
         """Print the section and return an expression for each target."""
         results = [self._result(target) for target in self.section.targets]
         scopes = [re.match("(.*?/)??Parse[^/]*/", op.name) for op in self.section.inner.values() if op.type in PARSERS]
-        checked = tuple(scope[0] for scope in scopes if scope)  # the parse functions check this themselves
+        checked = tuple(scope[0] for scope in scopes if scope)  # parse functions repeat these assertions
         for op in self.section.inner.values():
             if op.name in self._swallowed or (not op.outputs and (op.type == "NoOp" or op.name.startswith(checked))):
                 continue
@@ -170,13 +170,13 @@ class Body:
         return f"tf.SparseTensor({indices}, {values}, {shape})"
 
     def named(self, results: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """Name all values as the script does; reuse a name once its value is dead.
+        """Replace numbered values by the names in the script; a name is reused once its value is dead.
 
         Args:
-            results: the function's results.
+            results: the expressions that the function returns.
 
         Returns:
-            The arguments, the statements and the results.
+            The arguments, the statements and the results, with names.
         """
         statements = [(list(range(len(self._arguments))), ""), *self._statements, ([], " ".join(results))]
         last: dict[int, int] = {}
@@ -226,7 +226,7 @@ class Body:
         return self._texts[tensor.name]
 
     def operand(self, tensor: Any) -> str:
-        """Return an expression for a tensor as an operand, with parentheses if needed."""
+        """Return an expression for a tensor that is used as an operand, in parentheses if needed."""
         import tensorflow as tf
 
         text = self.value(tensor)
@@ -235,14 +235,14 @@ class Body:
         return _atom(text)
 
     def number(self, tensor: Any) -> str:
-        """Return an expression for an operand that takes the dtype of the other operand."""
+        """Return an expression for an operand; a scalar constant stays untyped, to adopt the other operand's dtype."""
         import tensorflow as tf
 
         known = None if tensor.name in self._texts else tf.get_static_value(tensor)
         return self.value(tensor) if known is None or known.ndim else plain(known)
 
     def assign(self, names: Sequence[str], text: str) -> list[str]:
-        """Add an assignment and return the marks of its targets."""
+        """Add an assignment and return the marks (placeholders of names) of its targets."""
         values = [self._new(name) for name in names]
         self._statements.append(([int(value[1:-1]) for value in values], text))
         return values
@@ -282,7 +282,7 @@ class Body:
         return f"tf.cond({', '.join(calls)})"
 
     def _print_map(self, call: Call) -> bool:
-        """Print `tf.map_fn` and its function; return False if that is not possible."""
+        """Print `tf.map_fn` and its function; return False if they cannot be printed."""
         import tensorflow as tf
 
         inputs, outputs = map(tf.nest.flatten, call.inside or ((), ()))
@@ -311,12 +311,12 @@ class Body:
 
         Args:
             targets: the results of the function.
-            names: names of the first arguments by tensor name.
-            pairs: captured tensors: the outer and the inner one.
+            names: mapping of tensor name to argument name, for the first arguments.
+            pairs: captured tensors, as pairs of the outer and the inner tensor.
             base: the name of the function.
 
         Returns:
-            The function, or None if it returns its arguments unchanged; and its additional arguments, as source text.
+            The function, or None if it returns its arguments unchanged; and the captured arguments, as source text.
         """
         captured = {inside.name: outside for outside, inside in pairs}
         inner, waiting, needed = dict[str, Any](), [*targets], set[str]()
@@ -339,12 +339,12 @@ class Body:
         return self.module.function(base, body, body.results()), ", ".join(distinct)
 
     def _base(self, text: str) -> str:
-        """Derive a name from an expression."""
+        """Derive a variable name from an expression."""
         mark = _MARK.fullmatch(text)
         return self._names[int(mark[1])] if mark else identifier(text.rpartition("[")[2])
 
     def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
-        """Bind tensors to an expression, inline or by assignment."""
+        """Bind tensors to an expression: inline if it is short and used once, else by assignment."""
         line = line_of(tensors[0].op)
         if len(tensors) == 1:
             [tensor] = tensors
@@ -355,7 +355,7 @@ class Body:
                 self._texts[tensor.name] = text
                 return
         fits = len(line.targets) == len(tensors)
-        if len(tensors) > len(line.targets) == 1 and line.targets[0]:  # a list
+        if len(tensors) > len(line.targets) == 1 and line.targets[0]:  # the script assigns a list
             [holder] = self.assign(line.targets, text)
             self._texts |= {tensor.name: f"{holder}[{number}]" for number, tensor in enumerate(tensors)}
             return
@@ -418,7 +418,7 @@ class Body:
     # Operations -------------------------------------------------------------------------------------------
 
     def _check(self, op: Any) -> None:
-        """Print an operation without outputs: an assertion."""
+        """Print an assertion, the only kind of operation without outputs that can be printed."""
         if op.type == "Assert" or (op.type in _CONTROL and op.name.endswith("AssertGuard")):
             data = ", ".join(map(self.value, op.inputs[1:]))
             self._statements.append(([], f"tf.debugging.Assert({self.value(op.inputs[0])}, [{data}])"))
@@ -452,7 +452,7 @@ class Body:
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
     def _print_call(self, op: Any, path: str) -> str | None:
-        """Print an operation as a function call, or return None if the function has no parameter for an attribute."""
+        """Print an operation as a function call; return None if the function has no parameter for an attribute."""
         import tensorflow as tf
 
         shown = list(self._inputs(op).values())
@@ -478,7 +478,7 @@ class Body:
         return f"tf.raw_ops.{op.type}({', '.join(shown)})"
 
     def _inputs(self, op: Any) -> dict[str, str]:
-        """Return expressions for the inputs of an operation, by the names of its definition."""
+        """Map each input name in the definition of an operation to an expression."""
         groups, shown = group_tensors(op, op.op_def.input_arg, op.inputs), {}
         for argument in op.op_def.input_arg:
             inside = ", ".join(map(self.value, groups[argument.name]))
@@ -487,7 +487,7 @@ class Body:
 
 
 def _changed_attributes(op: Any) -> list[Any]:
-    """List the attributes that neither follow from the inputs nor have their default values."""
+    """List the attributes of an operation that neither follow from its inputs nor have their default values."""
     implied = {name for x in op.op_def.input_arg for name in (x.type_attr, x.number_attr, x.type_list_attr)}
     return [
         attribute
@@ -503,7 +503,7 @@ def _atom(text: str) -> str:
 
 
 def _shows(value: Any) -> bool:
-    """Check that an argument of a call can be printed."""
+    """Check whether an argument of a call can be printed."""
     import tensorflow as tf
 
     if isinstance(value, (list, tuple)):
@@ -561,7 +561,7 @@ def _gather(body: Body, op: Any) -> str | None:
     targets, known = line_of(op).targets, tf.get_static_value(rows)
     if known is None:
         return f"tf.gather({body.value(rows)}, {body.value(index)})"
-    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # of `tf.train.slice_input_producer`
+    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # by `tf.train.slice_input_producer`
     name = name or ("path" if rows.dtype == tf.string else "value")
     text = f"tf.gather({body.module.constant([f'{name}s'], known)}, {body.value(index)})"
     return body.assign([name], text)[0]
@@ -601,7 +601,7 @@ def _lookup(body: Body, op: Any) -> str:
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
-    """Return expressions for the elements of a constant or stacked vector; None for other tensors."""
+    """Return an expression for each element of a constant or stacked vector; None for other tensors."""
     import tensorflow as tf
 
     known = tf.get_static_value(tensor)
@@ -611,7 +611,7 @@ def _elements(body: Body, tensor: Any) -> list[str] | None:
 
 
 def _slices(body: Body, op: Any) -> str | None:
-    """Print a strided slice as an index expression, or return None if its bounds are not known."""
+    """Print a strided slice as an index expression; return None if its bounds are unknown."""
     begin, end, step = (_elements(body, tensor) for tensor in op.inputs[1:4])
     masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     if begin is None or end is None or step is None:
@@ -631,7 +631,7 @@ def _slices(body: Body, op: Any) -> str | None:
             simple = all(re.fullmatch(r"-?\w*", bound) for bound in bounds)
             items.append((":" if simple else " : ").join(bounds).strip())
     sliced = body.operand(op.inputs[0])
-    if sliced.isupper() and len(items) > 1:  # a list of Python
+    if sliced.isupper() and len(items) > 1:  # a constant printed as a Python list
         sliced = f"tf.constant({sliced})"
     return f"{sliced}[{', '.join(items)}]"
 
@@ -646,4 +646,4 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "StridedSlice": _slices,
     **dict.fromkeys(("LookupTableFindV2", "LookupTableSizeV2"), _lookup),
 }
-"""Operations whose functions take different arguments."""
+"""Printers of operations whose functions have different arguments."""

@@ -1,4 +1,4 @@
-"""`convert`: trace an input function, print it, prove the result, and write its data."""
+"""Conversion of an input function: trace it, print it as a module, and prove that both yield the same batches."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ _WAY_OUT = "write the reader yourself, and check it with seqrecorder.legacy.comp
 
 @attrs.frozen(eq=False, repr=False)
 class Conversion:
-    """A TensorFlow 1 input function converted to a TensorFlow 2 reader.
+    """TensorFlow 1 input function, converted to a TensorFlow 2 reader.
 
     Attributes:
         source: the source text of the module, which defines `inputs`.
-        files: the contents of the data files of the module, by name; they store large constants.
-        report: summary: whether the function was printed, or why not, and the result of the proof.
+        files: mapping of file name to contents, for data files of the module; they store large constants.
+        report: a summary: whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
-        schema: the record class, if records are parsed.
-        printed: whether the module uses tf.data; otherwise it lifts the old function.
+        schema: the schema of the parsed records; None if no records are parsed.
+        printed: whether the module uses tf.data directly; otherwise it lifts the old function.
     """
 
     source: str
@@ -85,7 +85,7 @@ class Conversion:
             path: the path of the new Python file.
 
         Raises:
-            OptionError: a file exists.
+            OptionError: one of the files exists already.
         """
         target = Path(path)
         for file in (target, *map(target.with_name, self.files)):
@@ -96,8 +96,8 @@ class Conversion:
     def together(self, *others: Conversion) -> Conversion:
         """Merge the modules of several calls into one.
 
-        Values that differ, such as the files or the batch size, become parameters. If more differs, each call gets a
-        separate function. The report shows each call.
+        Values that differ, such as the files or the batch size, become parameters. If the code differs, each call gets
+        a separate function. The report shows each call.
 
         Args:
             *others: conversions of other calls.
@@ -111,7 +111,7 @@ class Conversion:
         source, calls = join([conversion.source for conversion in conversions])
         with _import_module(source, {}) as module:
             for conversion, call in zip(conversions, calls, strict=True):
-                if eval(call, vars(module)).element_spec != conversion.dataset.element_spec:  # noqa: S307 - what was printed
+                if eval(call, vars(module)).element_spec != conversion.dataset.element_spec:  # noqa: S307 - this package printed it
                     raise AssertionError(call)
         reports = [f"{call}\n{conversion.report}" for conversion, call in zip(conversions, calls, strict=True)]
         return attrs.evolve(self, source=source, report="\n\n".join(reports))
@@ -122,7 +122,7 @@ class Conversion:
         The dataset contains every record of the files once, in the same order.
 
         Args:
-            directory: directory of the dataset.
+            directory: the directory of the new dataset.
             **options: options of `sr.convert`, such as `splits`, `split_by` and `seed`.
 
         Raises:
@@ -144,7 +144,8 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
 
     The function is called, and its graph printed as a `tf.data` pipeline. The module is then compared with the
     function, which runs in a session with its own queue runners: a hundred batches of the original files, and all
-    batches of files truncated to their first records. What cannot be printed stays lifted, and the report says why.
+    batches of files truncated to their first records. A function that cannot be printed is lifted, and the report
+    says why.
 
     >>> import pathlib, tempfile, tensorflow as tf, seqrecorder as sr
     >>> path = str(pathlib.Path(tempfile.mkdtemp(), "numbers.csv"))
@@ -172,12 +173,12 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
 
     Args:
         function: the input function, which returns tensors from queues.
-        *args: its positional arguments.
+        *args: the positional arguments of the function.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any.
-        **kwargs: its keyword arguments.
+        **kwargs: the keyword arguments of the function.
 
     Returns:
-        The module, the report and the dataset.
+        A `Conversion` with the module, the report and the dataset.
 
     Raises:
         LiftError: the function cannot be lifted, or the batches of the printed module differ.
@@ -189,13 +190,13 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
 
 
 def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed: int | None = None) -> Conversion:
-    """Convert the result of a call; see `convert`.
+    """Convert an input function that takes no arguments, as `convert` does.
 
     Args:
-        call: the call.
-        module: the name of the module of its function.
+        call: the function, with its arguments bound.
+        module: the name of the module that defines the called function.
         text: the call as source text.
-        graph_seed: the seed of its graph.
+        graph_seed: the graph seed to set before the call; None to set none.
     """
     call = _make_repeatable(call, graph_seed)
     trace = trace_function(call)
@@ -233,7 +234,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
 
 
 def _make_repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[], Any]:
-    """Reset the random states of Python and NumPy before each call, so that all calls draw the same numbers."""
+    """Wrap a function so that each call starts with the same random states of Python and NumPy."""
     import tensorflow as tf
 
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - old scripts use the global state
@@ -249,7 +250,7 @@ def _make_repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callabl
 
 
 def _describe_schema(schema: Schema | None) -> str:
-    """Print the record class for the docstring of a module; the module itself does not use the class."""
+    """Print the record class as a part of the module's docstring; the module itself does not use the class."""
     if schema is None:
         return ""
     lines = [f"    {line}" for line in source_code.draft(schema).splitlines()]
@@ -262,7 +263,7 @@ def _title(text: str) -> str:
 
 
 def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
-    """Print a graph; return the pipeline and the reason why printing stopped, if it did."""
+    """Print a graph; return the pipeline, and the reason why printing failed (empty if it succeeded)."""
     state = State(trace.graph, {})
     try:
         with eagerly():
@@ -316,7 +317,7 @@ def _import_module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = Path(directory, "printed_reader.py")
         _write(source, files, path)
-        # Modules of this package import the installed TensorFlow, even while an old script is imported.
+        # A module with a name of this package imports the installed TensorFlow, even inside `compat`.
         name = "seqrecorder.printed_reader"
         try:
             with eagerly():
@@ -326,7 +327,7 @@ def _import_module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
 
 
 def import_file(name: str, path: Path) -> Any:
-    """Import a file as a module of this name; it stays in `sys.modules`, where AutoGraph looks it up."""
+    """Import a file under a module name; the module stays in `sys.modules`, where AutoGraph looks it up."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # noqa: S101 - for type checkers
     assert spec.loader is not None  # noqa: S101 - for type checkers
@@ -339,7 +340,7 @@ def import_file(name: str, path: Path) -> Any:
 def _prove(
     call: Any, lifted: Lifted, facts: Facts, printed: tuple[str, dict[str, bytes]]
 ) -> list[tuple[str, Comparison]]:
-    """Compare the module with the function, on the full data and on truncated files.
+    """Compare the printed module with the function, on the original files and on truncated copies.
 
     Pipelines with threads or shuffles are compared twice: as they are, and with one thread and no shuffle.
     """
@@ -382,9 +383,9 @@ def _compare(
     paths: Mapping[str, str] | None = None,
     proved: bool = True,
 ) -> Comparison:
-    """Compare the old function in a session with a dataset: in order once, or by records over several runs.
+    """Compare the old function, run in a session, with a dataset: once in order, or by records over several runs.
 
-    `proved`: whether both were equal in a fixed order (see `by_records`).
+    `proved` says that both were equal in a fixed order (see `by_records`).
     """
     runs = [
         (session_run(trace_function(call), _BATCHES, paths), dataset_run(new(), _BATCHES))
@@ -407,7 +408,7 @@ def _compare(
 
 @contextlib.contextmanager
 def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
-    """Copy the serialized records of all files to one TFRecord file: at most `most`, or all for -1."""
+    """Copy the serialized records of all files to one TFRecord file, at most `most` (-1 for all)."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
@@ -421,7 +422,7 @@ def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
 
 
 def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
-    """Collect the dtypes of features decoded by `decode_raw`, and their shapes if known."""
+    """Collect the dtypes of the features that `decode_raw` decodes, and their shapes if known."""
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
     outputs = itertools.chain.from_iterable(read_parse(op).outputs for op in facts.parses)
     features = {tensor.name: name for tensor, name, part, _ in outputs if part is None}
@@ -435,7 +436,7 @@ def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]
 
 
 def _infer_schema(facts: Facts) -> Schema | None:
-    """Infer the schema of the parsed records from the first records."""
+    """Infer the schema of the parsed records from the first 1,000; return None if no records are parsed."""
     if not facts.parses or not facts.files or facts.reader is None:
         return None
     from seqrecorder.sources.foreign import infer
@@ -455,7 +456,7 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
         if old.steps:
             rest = ', tail="drain"' if old.smaller else ', tail="drop"'
             read = {name for op in facts.parses for _, name, _, _ in read_parse(op).outputs}
-            names = [field.name for field in schema.fields if field.feature in read]  # only these were cut into steps
+            names = [field.name for field in schema.fields if field.feature in read]  # the other fields were not parsed
             options = [f"fields={plain(np.array(names))}", f"batch=sr.Unroll({facts.batch}, {old.steps}{rest})"]
     options += [f"shuffle={max(facts.shuffles)}"] if facts.shuffles else []
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []

@@ -1,4 +1,4 @@
-"""The printed module: its constants, its functions, and the lines that build the dataset."""
+"""Code generation: the module with its constants, its functions, and the lines that build the dataset."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 ARRAYS = "constants.npz"
 """File name of the large constants of a module."""
 _LONGEST = 400
-"""Constants of more values are stored in `ARRAYS` instead of the text."""
+"""Constants with more values than this are stored in `ARRAYS`, not in the source text."""
 
 
 @attrs.define(eq=False)
 class Function:
-    """A function of the module.
+    """Function of a printed module.
 
     Attributes:
-        name: name of the function.
-        arguments: names of the arguments.
-        lines: statements.
+        name: the name of the function.
+        arguments: the names of the arguments.
+        lines: the statements before the return statement.
         results: an expression for each returned component.
-        returned: return expression, unless the function returns the tuple of its results.
+        returned: the return expression; None to return the tuple of the results.
         random: whether the function draws random numbers and so must not run in parallel.
     """
 
@@ -61,7 +61,7 @@ def _body(line: str) -> list[str]:
 
 
 class Module:
-    """A module being printed; each line runs immediately, so that shapes are known.
+    """Module that is being printed; each line runs immediately, so that shapes are known.
 
     Args:
         trace: the trace of the input function.
@@ -78,7 +78,7 @@ class Module:
         self.packed: set[str] = set()
         self.state = state
         self._constants: dict[str, str] = {}
-        self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # see `_import_module`
+        self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # as in `_import_module`
         self._run("import numpy as np\nimport seqrecorder as sr\nimport tensorflow as tf")
 
     @property
@@ -89,11 +89,11 @@ class Module:
     # Constants --------------------------------------------------------------------------------------------
 
     def features(self, base: str, features: Mapping[str, str]) -> str:
-        """Define a constant with the features to parse, and return its name."""
+        """Define a constant with the specs of parsed features, and return its name."""
         return self.define(base, "{" + ", ".join(f"{plain(name)}: {text}" for name, text in features.items()) + "}")
 
     def constant(self, targets: Sequence[str], value: Any, *, typed: bool = True) -> str:
-        """Define a constant, named like the variable of the script, and return its name."""
+        """Define a constant named after the variable in the script, and return its name."""
         array = np.asarray(value)
         base = (targets[0] if len(targets) == 1 and targets[0] else "values").upper()
         if array.size > _LONGEST:
@@ -104,7 +104,7 @@ class Module:
         return self.define(base, literal(value, None) if typed else plain(array))
 
     def define(self, base: str, text: str) -> str:
-        """Define a constant, unless one has the same text, and return its name."""
+        """Return the name of the constant with this source text, and define the constant if it is new."""
         for name, known in self._constants.items():
             if known == text:
                 return name
@@ -114,7 +114,7 @@ class Module:
         return name
 
     def table(self, op: Any) -> str:
-        """Define the lookup table of an operation, and return its name."""
+        """Define the table of a lookup operation, and return its name."""
         import tensorflow as tf
 
         holder = op.inputs[0].op
@@ -157,11 +157,11 @@ class Module:
 
         Args:
             base: the name of the function; numbered if it is taken.
-            body: statements of the function.
+            body: the statements of the function.
             results: an expression of the body for each result.
-            variable: the dataset variable that the function is mapped over, if any.
-            shapes: the static shape of each result, declared where it was lost in translation.
-            pack: function that joins the expressions of the results into one return expression.
+            variable: the name of the dataset that the function is mapped over, if any.
+            shapes: the static shape of each result in the graph, declared if the printed code loses it.
+            pack: a function that joins the expressions of the results into one return expression.
 
         Returns:
             The function in the module, or None if it would return its arguments unchanged.
@@ -183,7 +183,7 @@ class Module:
         return function
 
     def _declare_shapes(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
-        """Trace a function with the element spec of a dataset, and declare shapes lost in translation."""
+        """Trace a function on the elements of a dataset, and declare the static shapes that it loses."""
         import tensorflow as tf
 
         specs = self._namespace[variable].element_spec
@@ -200,11 +200,11 @@ class Module:
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
 
     def redefine(self, function: Function) -> None:
-        """Run the definition of a changed function again."""
+        """Run the definition of a function again after a change."""
         self._run("\n".join(function.source()))
 
     def free(self, base: str) -> str:
-        """Return a name that no constant or function has, numbered if needed."""
+        """Return a name that no constant or function has yet, numbered if needed."""
         taken = {*self.names, *(function.name for function in self.functions)}
         return next(name for name in numbered(base) if name not in taken)
 
@@ -222,7 +222,7 @@ class Module:
     # The text ---------------------------------------------------------------------------------------------
 
     def source(self, title: str) -> str:
-        """Print the module."""
+        """Return the source text of the module."""
         definitions = [line for name, text in self._constants.items() for line in fold(f"{name} = {text}")]
         if self.arrays:
             definitions.append(f'with np.load(Path(__file__).with_name("{ARRAYS}")) as arrays:')
@@ -239,12 +239,12 @@ class Module:
         return "\n".join([f'"""{title}"""', "", *first, *imports, *[""] * bool(definitions), *blocks, ""])
 
     def _calls(self, function: Function) -> bool:
-        """Check that a function of the module is called."""
+        """Check whether the module calls one of its functions."""
         rest = [line for other in self.functions if other is not function for line in other.source()]
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
-        """Serialize the data files of the module, by name."""
+        """Return the contents of the module's data files by file name."""
         if not self.arrays:
             return {}
         buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The operations that parse Examples and SequenceExamples: their features, as text."""
+"""Code generation: the operations that parse Examples and SequenceExamples, and the specs of their features."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PARSERS = ("ParseExampleV2", "ParseSequenceExampleV2")
 
 @attrs.frozen(eq=False)
 class Parse:
-    """The features that a parse operation reads.
+    """Features that a parse operation reads.
 
     Attributes:
-        features: the printed features of the Example or of the context, by name.
-        steps: the printed features of the feature lists, by name.
-        outputs: each output tensor with its feature, its component (None, `indices`, `values` or `dense_shape`), and
-            whether it belongs to a feature list.
+        features: mapping of feature name to its printed spec, for the Example or the context.
+        steps: mapping of feature name to its printed spec, for the feature lists.
+        outputs: for each output: the tensor, the feature name, the component (`indices`, `values`, `dense_shape`, or
+            None if dense), and whether the feature is a feature list.
     """
 
     features: dict[str, str]
@@ -81,7 +81,7 @@ def read_parse(op: Any) -> Parse:
 
 
 def group_tensors(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """Group the tensors of an operation by the arguments of its definition."""
+    """Group the input or output tensors of an operation by the argument names of its definition."""
     groups, position = {}, 0
     for argument in arguments:
         several = argument.number_attr or argument.type_list_attr
@@ -93,7 +93,7 @@ def group_tensors(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> 
 
 
 def _texts(tensors: Sequence[Any]) -> list[str]:
-    """Decode constant strings, scalars or vectors."""
+    """Decode the strings of constant tensors, which are scalars or vectors."""
     import numpy as np
     import tensorflow as tf
 

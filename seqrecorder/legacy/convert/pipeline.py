@@ -1,4 +1,4 @@
-"""Queues, readers and producers of a graph, printed as `tf.data` transformations."""
+"""Code generation: the queues, readers and producers of a graph become `tf.data` transformations."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Facts:
     """Facts about a pipeline, collected while its graph is walked.
 
     Attributes:
-        files: the input paths, in order; may be empty.
+        files: the input paths, in order; empty if no files are read.
         pattern: the glob pattern passed to `tf.train.match_filenames_once`, if any.
         reader: the operation that reads the files.
         limit: the number of epochs; None if unlimited or unknown.
         batch: the batch size; None if there are no batches.
         rest: whether a smaller last batch is kept.
-        recipe: the recipe of the buckets or segments, if any.
+        recipe: the parameters of the buckets or segments; None without them.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
-        unlike: differences of the batches from those of `sr.read`, each with advice on what to do.
-        mixed: whether the value of a record may depend on its batch or on the thread that reads it.
+        unlike: messages on how batches differ from those of `sr.read`, with advice.
+        mixed: whether the values of a record may depend on its batch or on the thread that reads it.
     """
 
     files: list[str] = attrs.field(factory=list)
@@ -77,13 +77,13 @@ _LEFT_OUT = "the function leaves out records (keep_input); sr.read reads all: us
 _PIECES = "enqueue_many divides what is read; sr.read gives whole records: leave out batch=, and unbatch()"
 _NO_LENGTH = "the function selects a bucket by a value of its own; sr.Bucket, by a list's length: compare them"
 _ON_LENGTHS = ("Identity", "Cast", "StridedSlice", "Reshape", "ExpandDims", "Shape", "Size", "SparseToDense")
-"""Operations on the way from a parsed list to its length."""
+"""Operations that may lie between a parsed list and its length."""
 _UNEQUAL = ("seed", "seed2", "shared_name", "container", "_class")
-"""Attributes that do not change the result of an operation, or only its random numbers."""
+"""Attributes of operations that change nothing, or only random numbers."""
 
 
 class Pipeline:
-    """Printer of a graph, walked from the returned tensors back to the files.
+    """Printer of a graph, which walks from the returned tensors back to the files.
 
     Args:
         trace: the trace of the function.
@@ -121,7 +121,7 @@ class Pipeline:
     # Returned structure -----------------------------------------------------------------------------------
 
     def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
-        """Let the last function return the structure; return False if the outputs need more operations."""
+        """Make the last function return the final structure; return False if the outputs need more operations."""
         returned = self._trace.returned
         names = list(arguments)
         taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}
@@ -177,7 +177,7 @@ class Pipeline:
     def _function(
         self, section: Section, arguments: dict[str, str], shapes: Sequence[Any], variable: str
     ) -> Function | None:
-        """Print a section as a function of the elements of a dataset."""
+        """Print a section as a function that maps the elements of a dataset."""
         reads = any(pull.type in READS for pull in section.pulls)
         base = "parse" if reads or any(op.type in PARSERS for op in section.inner.values()) else "prepare"
         body = Body(self.module, section, arguments)
@@ -196,9 +196,9 @@ class Pipeline:
         """Print the sources of a section; return the names of its input tensors, in the order of the elements.
 
         Args:
-            sections: the equal sections of the threads of one queue; the first is printed.
+            sections: the sections of the threads that fill one queue; the first is printed.
             variable: the name of the dataset variable.
-            final: whether no queue follows.
+            final: whether the section returns the final batch, after the last queue.
         """
         pulls = sections[0].pulls
         for pull in pulls:
@@ -255,18 +255,18 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """Flag the used components of a queue; flag all if none is used."""
+        """Return True for each component of a queue that is used; True for all if none is used."""
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
         live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
         return live if any(live) else [True] * count
 
     def _is_used(self, tensor: Any) -> bool:
-        """Check that a tensor is returned or computed with, directly or after further queues."""
+        """Check whether a tensor is returned or used in a computation, directly or after further queues."""
         return tensor.name in self._returned or any(self._uses(op, tensor) for op in tensor.consumers())
 
     def _uses(self, op: Any, tensor: Any) -> bool:
-        """Check that an operation computes with a tensor, or passes it on to one that does."""
+        """Check whether an operation computes with a tensor, or passes it on to an operation that does."""
         if op.type == "Identity":
             return self._is_used(op.outputs[0])
         if op.type not in ENQUEUES:
@@ -281,7 +281,7 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
     def _batch_size(self, count: int, *, rest: bool) -> str:
-        """Print the size of the final batch: a parameter, unless the returned operations contain it as a constant."""
+        """Print the size of the final batch: as a parameter, unless later operations contain it as a constant."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
@@ -299,7 +299,7 @@ class Pipeline:
     # Queues -----------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
-        """Print the pipeline that fills a queue; return the names of its live components by position."""
+        """Print the pipeline that fills a queue; return the names of the queue's used components by position."""
         feeds = self._runners.feeds(queue)
         feed = feeds[0]
         pulled = bool(self._cut(feed.components, feed.after).pulls)
@@ -336,7 +336,7 @@ class Pipeline:
         return names
 
     def _keep(self, variable: str, condition: str, row: str) -> None:
-        """Print the filter of records by their first component, which is then dropped."""
+        """Print a filter of records by their first component, and a map that drops this component."""
         self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {condition})")
         self.module.add(f"{variable} = {variable}.map(lambda keep, {row}: row)")
         self._tail = None
@@ -345,7 +345,7 @@ class Pipeline:
     def _deal(
         self, branches: Sequence[tuple[Any, Section]], arguments: dict[str, str], shapes: Sequence[Any], variable: str
     ) -> None:
-        """Print threads that process one source differently, as a round-robin."""
+        """Print a round-robin of functions, for threads that process one source in different ways."""
         functions: dict[Any, Function | None] = {}
         for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]
@@ -359,7 +359,7 @@ class Pipeline:
         self.facts.mixed, self._tail = True, None
 
     def _producer(self, queue: Any, variable: str) -> None:
-        """Print the producer of a queue of constants."""
+        """Print a producer, which fills a queue with constants."""
         [feed] = self._runners.feeds(queue)
         section = self._cut(feed.components, feed.after)
         limit = self.facts.limit = self._state.limit(section)
@@ -409,7 +409,7 @@ class Pipeline:
         return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
     def _pattern(self, tensor: Any) -> str | None:
-        """Find the glob pattern of `tf.train.match_filenames_once` behind a tensor, if any."""
+        """Find the glob pattern of `tf.train.match_filenames_once` behind a tensor; return None without one."""
         import tensorflow as tf
 
         for op in back_from([tensor.op]):
@@ -470,7 +470,7 @@ class Pipeline:
     # Functions of contrib ---------------------------------------------------------------------------------
 
     def _recipe(self, pull: Any, variable: str) -> dict[str, str]:
-        """Print the replacement of a `tf.contrib` function."""
+        """Print the tf.data replacement of a `tf.contrib` batching function."""
         recipe = self._datasets[pull.name].recipe
         if recipe is None:
             raise NotPrintableError(f"{pull.name!r} is a dataset of another graph")
@@ -508,7 +508,7 @@ class Pipeline:
 
 
 def _is_length(tensor: Any) -> bool:
-    """Check that a tensor is the number of values of a parsed feature."""
+    """Check whether a tensor is the number of values of a parsed feature."""
     kinds = set[str]()
     while tensor.op.type in _ON_LENGTHS:
         kinds.add(tensor.op.type)
@@ -517,7 +517,7 @@ def _is_length(tensor: Any) -> bool:
 
 
 def _name_of(tensor: Any) -> str:
-    """Return the name of a tensor in the script, or an empty string."""
+    """Return the name of a tensor in the script, or an empty string if it has none."""
     origin = through_identities(tensor.components[1] if isinstance(tensor, SparseSlot) else tensor)
     if origin.op.type in PARSERS:
         names = {part.name: name for part, name, _, _ in read_parse(origin.op).outputs}
@@ -529,7 +529,7 @@ def _name_of(tensor: Any) -> str:
 
 
 def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
-    """Merge the shape of a component in the graph with the one that the queue declares."""
+    """Merge the static shape of a component with the shape that the queue declares for it."""
     import tensorflow as tf
 
     if isinstance(tensor, SparseSlot):
@@ -539,7 +539,7 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
 
 
 def _structure(section: Section) -> tuple[Any, ...]:
-    """Fingerprint a section; sections that differ only in names and seeds compare equal."""
+    """Compute a fingerprint of a section; sections that differ only in names and seeds have the same one."""
     from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
 
     numbers: dict[Any, int] = {}
@@ -555,7 +555,7 @@ def _structure(section: Section) -> tuple[Any, ...]:
 
 
 def _operations(graph: Any) -> list[tuple[str, str]]:
-    """List the operations of a branch with their constants."""
+    """List the operations of a branch, with the values of constants."""
     return [(op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in graph.get_operations()]
 
 

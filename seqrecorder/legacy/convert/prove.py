@@ -1,4 +1,4 @@
-"""Run an old input function in a session with its queue runners, and compare its batches with a new reader."""
+"""Comparison of an old input function, run in a session with its queue runners, with a new reader."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 Batch = list[Any]
 _SECONDS = 60.0
-"""Limit of processor time for a run, in seconds."""
+"""Limit of a run, in seconds of processor time."""
 _BYTES = 1 << 28
-"""Limit of bytes kept by a run: up to six runs are in memory at a time."""
+"""Limit of a run's batches, in bytes; up to six runs are in memory at a time."""
 _PATIENCE = 60_000  # milliseconds that a session waits for a batch
 _OFTEN = 4
-"""Mean count of a distinct record from which all records are assumed to have been seen."""
+"""If distinct records occur this often on average, all records are assumed to have been seen."""
 RUNS = 3
-"""Runs of a reader whose order is random."""
+"""Number of runs of a reader whose order is random."""
 
 
 @attrs.frozen
@@ -42,8 +42,8 @@ class Comparison:
 
     Attributes:
         batches: the number of compared batches.
-        difference: a description of the first difference, or None.
-        ordered: whether the batches came in the same order. If not, the same records came in a different order.
+        difference: a description of the first difference; None if there is none.
+        ordered: whether the batches came in the same order; if not, records were compared in any order.
         ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; graph optimisation turns divisions into multiplications.
@@ -88,7 +88,7 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
     Args:
         old: a dataset, or a function without arguments that returns tensors or a `tf.data.Dataset`.
         new: the reader to compare with, in the same forms.
-        batches: the number of batches to compare; fewer if both readers end earlier.
+        batches: the maximum number of batches to compare.
 
     Returns:
         The result, with the first difference.
@@ -111,13 +111,13 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
 
 @attrs.frozen(eq=False)
 class Run:
-    """One run of a reader.
+    """Result of running a reader for some batches.
 
     Attributes:
         batches: the batches, each as a flat list of arrays.
-        ended: whether the reader came to its end.
-        why: the error that ended it; an empty string if there was none.
-        sparse: for each sparse tensor of a batch, the position of its indices; values and shape follow.
+        ended: whether the reader reached its end.
+        why: the error that ended the run, as text; an empty string if there was none.
+        sparse: the positions of the indices of sparse tensors in a batch; their values and shapes follow.
     """
 
     batches: list[Batch]
@@ -126,19 +126,19 @@ class Run:
     sparse: tuple[int, ...] = ()
 
     def columns(self, batch: Batch) -> list[Any]:
-        """Split the sparse tensors of a batch into rows: a list of indices and one of values, each by row."""
+        """Group the indices and values of each sparse tensor by row, as two lists with an element per row."""
         parts = list(batch)
         for start in reversed(self.sparse):
             indices, values, shape = batch[start : start + 3]
-            if len(shape) > 1:  # else it is no batch
+            if len(shape) > 1:  # else the tensor has no batch axis
                 ends = np.searchsorted(indices[:, 0], np.arange(1, shape[0]))
-                # Indices from 1 on are no padding.
+                # Indices are shifted by 1, because a trailing 0 counts as padding.
                 parts[start : start + 3] = np.split(indices[:, 1:] + 1, ends), np.split(values, ends)
         return parts
 
     @classmethod
     def of(cls, reader: Any, most: int) -> Run:
-        """Run a dataset, or a function that returns a dataset or tensors of queues."""
+        """Run a dataset, or a function that returns a dataset or tensors from queues."""
         import tensorflow as tf
 
         if callable(reader) and not isinstance(reader, tf.data.Dataset):
@@ -154,7 +154,7 @@ class Run:
 
 
 def _goes_on(batches: list[Batch], most: int, until: float) -> bool:
-    """Check that a run may take another batch."""
+    """Check whether a run is below its limits of memory, batches and time."""
     small = sum(getattr(part, "nbytes", 0) for batch in batches for part in batch) < _BYTES
     return small and len(batches) < most and time.process_time() < until
 
@@ -182,7 +182,7 @@ def dataset_run(dataset: Any, most: int) -> Run:
 
 
 def _find_sparse(leaves: Sequence[Any]) -> tuple[int, ...]:
-    """Find the positions of sparse tensors in the flat list of their components."""
+    """Find the positions of sparse tensors in the flat list of all tensors and components."""
     import tensorflow as tf
 
     tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
@@ -196,7 +196,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
     Args:
         trace: the trace of an input function.
         most: the maximum number of batches.
-        replaced: new path for each path in the constants of the graph.
+        replaced: mapping of each path in the constants of the graph to a new path.
     """
     import tensorflow as tf
 
@@ -234,7 +234,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
 
 
 def _array(value: Any) -> Any:
-    """Convert a value to an array; strings stay `bytes`, as NumPy's own strings lose zeros at their end."""
+    """Convert a value to an array; strings stay `bytes`, because NumPy's strings lose trailing zeros."""
     return np.asarray(value, object if isinstance(value, bytes) else None)
 
 
@@ -253,7 +253,7 @@ def _with_paths(graph: Any, replaced: Mapping[str, str]) -> Any:
                 array = np.array(new, object).reshape(np.shape(texts))
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, tf.string, array.shape))
     copy = tf.Graph()
-    copy.original = graph  # keeps its Python functions alive, which the copy calls
+    copy.original = graph  # keeps the Python functions alive that the copy calls
     with copy.as_default(), quiet():
         v1.train.import_meta_graph(meta)
     return copy
@@ -263,7 +263,7 @@ def _with_paths(graph: Any, replaced: Mapping[str, str]) -> Any:
 
 
 def in_order(old: Run, new: Run) -> Comparison:
-    """Compare batches one by one."""
+    """Compare the batches of two runs one by one."""
     rounded = False
     for number, (one, other) in enumerate(zip(old.batches, new.batches, strict=False)):
         if (difference := _difference(one, other)) is not None:
@@ -313,19 +313,19 @@ def _short(value: Any) -> str:
 def by_records(
     old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, proved: bool = False, dropped: int | None = None
 ) -> Comparison:
-    """Compare the records of runs in random order.
+    """Compare the records of runs whose order is random.
 
-    Over all runs together, both readers must return the same set of records. If both end, each record must have
-    equal counts, except for records dropped with an incomplete last batch.
+    Over all runs together, both readers must return the same set of records. If both end, each record must occur
+    equally often, except for records dropped with an incomplete last batch.
 
     Args:
         old: runs of the old reader.
         new: runs of the new reader.
         mixed: whether a row may depend on other rows of its batch; then only dtypes and shapes are compared.
-        proved: whether the readers are equal in a fixed order; then a record missing in all runs of one reader may
+        proved: whether the readers were equal in a fixed order; then a record missing in all runs of one reader may
             have been dropped with the last batch each time.
-        dropped: the maximum number of records that a run drops with its incomplete batches; None if each run drops one
-            batch at most, or nothing if its batches differ in size.
+        dropped: the maximum number of records that a run drops with incomplete batches; None for the size of a batch
+            less one, or 0 if batches differ in size.
     """
     if dropped is None:
         sizes = {size for run in (*old, *new) for size in _sizes(run)}
@@ -347,7 +347,7 @@ def _rounded(run: Run) -> Run:
 def _four_digits(values: Any) -> Any:
     safe = np.where(values == 0, 1, np.abs(values))
     scale = 10.0 ** (3 - np.floor(np.log10(safe, where=np.isfinite(safe), out=np.zeros_like(safe))))
-    return np.round(values * scale) / scale + 0.0  # no negative zero
+    return np.round(values * scale) / scale + 0.0  # turns -0.0 into 0.0
 
 
 def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: bool, left: int) -> Comparison:
@@ -380,7 +380,7 @@ def _other_kind(one: Run, other: Run) -> str | None:
 
 
 def _other_counts(one: Run, other: Run, left: int) -> str | None:
-    """Describe a record whose count differs by more than dropped batches explain, or return None."""
+    """Describe a record whose counts differ; return None if dropped batches explain all differences."""
     before, after = (collections.Counter(_records(run)) for run in (one, other))
     fewer, more = before - after, after - before
     if max(fewer.total(), more.total()) <= left:
@@ -393,7 +393,7 @@ def _sizes(run: Run) -> list[int]:
 
 
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of batches, without their padding."""
+    """Yield the rows of all batches of a run, without padding."""
     for batch in run.batches:
         columns = run.columns(batch)
         sizes = {len(part) if getattr(part, "ndim", 1) else -1 for part in columns}
@@ -403,7 +403,7 @@ def _records(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _stripped(value: Any) -> Any:
-    """Cut the padding from each axis; return dtype, shape and values in a hashable form."""
+    """Strip the padding from each axis; return dtype, shape and values in a hashable form."""
     array = _array(value)
     filled = np.argwhere(array != (b"" if array.dtype == object else 0))
     slices: Any = (Ellipsis, *map(slice, filled.max(0) + 1 if len(filled) else [0] * array.ndim))
@@ -421,12 +421,12 @@ def _shown(record: tuple[Any, ...]) -> str:
 
 @contextlib.contextmanager
 def fixed_random_numbers() -> Iterator[None]:
-    """Make random operations return constants, and let a shuffle inside a record reverse it.
+    """Make random operations return constants, and shuffles inside a record reverse it.
 
-    The order of records is still shuffled.
+    The order of records is still random.
     """
     import tensorflow as tf
-    from tensorflow.python.ops import gen_image_ops, gen_random_ops  # all random functions call these
+    from tensorflow.python.ops import gen_image_ops, gen_random_ops  # all random functions call these modules
 
     def fraction(shape: Any, dtype: Any, *_: Any, **__: Any) -> Any:
         return tf.fill(shape, tf.cast(0.0625, dtype))
@@ -457,7 +457,7 @@ def fixed_random_numbers() -> Iterator[None]:
 
 
 def _is_of_a_record(value: Any) -> bool:
-    """Check that a tensor belongs to a function graph, or depends on a queue or a reader."""
+    """Check whether a tensor is part of a record: in a function graph, or dependent on a queue or reader."""
     import tensorflow as tf
 
     symbolic = tf.is_symbolic_tensor(value)
@@ -468,11 +468,11 @@ def _is_of_a_record(value: Any) -> bool:
 def fixed_order() -> Iterator[None]:
     """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
 
-    If several readers share a queue of files, one reader reads them all, because their shares are random.
+    If several readers share a queue of files, only one of them reads; otherwise each reader would get random files.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops
-    from tensorflow.python.training.queue_runner_impl import QueueRunner  # tf.compat.v1 has an alias
+    from tensorflow.python.training.queue_runner_impl import QueueRunner  # tf.compat.v1 only has an alias
 
     shuffle = gen_random_ops.random_shuffle
 
@@ -502,7 +502,7 @@ def fixed_order() -> Iterator[None]:
 
 
 def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
-    """Run the enqueue operations of a queue in turn until all have ended; then close the queue."""
+    """Run the enqueue operations of a queue in turn until all of them end; then close the queue."""
     import tensorflow as tf
 
     ops = [*dict.fromkeys(getattr(op, "op", op) for op in runner.enqueue_ops)]
@@ -524,13 +524,13 @@ def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
 
 
 def cut_files(files: Sequence[str], reader: Any, batch: int, directory: Path) -> list[str]:
-    """Copy the first records of files, leaving an incomplete last batch.
+    """Copy the first records of each file, with a total that leaves the last batch incomplete.
 
     Args:
         files: the paths.
         reader: the operation that reads the files.
         batch: the batch size.
-        directory: the directory of the copies; their names sort in the order of `files`.
+        directory: the directory of the copies, whose names sort in the order of `files`.
     """
     each = max(-(-(2 * batch + 1) // len(files)), 1)
     copies = []

@@ -1,4 +1,4 @@
-"""Import of TensorFlow 1 scripts whose input functions are converted."""
+"""Import of TensorFlow 1 scripts, to convert their input functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_NUMPY = {
     "product": "prod",
     "alltrue": "all",
 }
-"""Current replacements of names that NumPy has removed."""
+"""Replacements of names that NumPy has removed."""
 
 
 def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = None) -> list[Conversion]:
@@ -40,11 +40,11 @@ def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = N
     Args:
         script: the path of a Python file; it is executed.
         calls: Python expressions, evaluated in the script's module.
-        graph_seed: see `convert`.
+        graph_seed: the argument of a `tf.set_random_seed` call before the function, if any.
 
     Raises:
-        SourceError: the script or a call fails, or a module that it imports is not installed.
-        LiftError: see `convert`.
+        SourceError: the script or a call fails, or the script imports a module that is not installed.
+        LiftError: a function cannot be lifted, or the batches of its printed module differ.
     """
     with _import_script(script) as module:
         for call in calls:
@@ -81,7 +81,7 @@ def _evaluate(call: str, module: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    """Format the first line of an error; add the current name if NumPy has removed one."""
+    """Format the first line of an error; if it is about a name that NumPy has removed, add the replacement."""
     text = first_line(error)
     removed = re.search(r"numpy\S* .*has no attribute '(\w+)'", text)
     new = _OF_NUMPY.get(removed[1]) if removed else None
@@ -98,7 +98,7 @@ def _import_script(script: str) -> Iterator[Any]:
     root = next((parent for parent in path.parents if any((parent / name).exists() for name in _ROOTS)), path.parent)
     before, arguments = list(sys.path), sys.argv
     sys.path[:0] = list(dict.fromkeys((str(path.parent), str(root))))
-    sys.argv = [script]  # the flags of the script keep their defaults
+    sys.argv = [script]  # flags of the script keep their defaults
     package = _package(path)
     name = ".".join([*package, path.stem])
     if package:
@@ -113,17 +113,17 @@ def _import_script(script: str) -> Iterator[Any]:
         for module in _modules_of(name):
             del sys.modules[module]
         sys.modules.update(known)
-        flags.remove_flag_values({*flags} - defined)  # a second import would define them again
+        flags.remove_flag_values({*flags} - defined)  # else a second import would fail to define them
 
 
 def _modules_of(name: str) -> dict[str, Any]:
-    """List the imported modules of the package of a module, or the module itself."""
+    """Return the imported modules with the same top-level package as a module."""
     top = name.partition(".")[0]
     return {key: module for key, module in sys.modules.items() if key.partition(".")[0] == top}
 
 
 def _package(path: Path) -> tuple[str, ...]:
-    """Find the packages that contain a script with relative imports, the outermost first."""
+    """List the packages around a script with relative imports, the outermost first; empty without such imports."""
     levels = [node.level for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
     if not any(levels):
         return ()

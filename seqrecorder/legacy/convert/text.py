@@ -1,4 +1,4 @@
-"""Python source: literals, and folding of long lines."""
+"""Python source text: literals, unique names, and folding of long lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WIDTH = 99
 _MANY, _NARROW = 12, 12
-"""More than 12 items of at most 12 characters each share lines."""
+"""More than 12 items of at most 12 characters each are filled into shared lines."""
 _OPEN, _CLOSE = "([{", ")]}"
 _PLAIN = ("int32", "float32", "string", "bool")
 """Dtypes that TensorFlow infers from Python values."""
@@ -43,7 +43,7 @@ def literal(value: Any, dtype: Any = None) -> str:
 
 
 def plain(value: Any) -> str:
-    """Print the value of an array in Python types."""
+    """Print the value of an array as Python lists and scalars."""
     import numpy as np
 
     if getattr(value, "ndim", 0):
@@ -75,12 +75,12 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def numbered(base: str) -> Iterator[str]:
-    """Yield a name, then the name with each number from 2 on."""
+    """Yield a name, then the same name with the numbers from 2 on."""
     return itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
 
 
 def fold(line: str, indent: int = 0) -> list[str]:
-    r"""Fold a statement to lines of at most `WIDTH` characters, at the items of its widest bracket.
+    r"""Fold a statement into lines of at most `WIDTH` characters, between the items of its widest bracket.
 
     >>> fold("x = f(" + ", ".join(["argument"] * 12) + ")")[:2]
     ['x = f(', '    argument,']
@@ -105,7 +105,7 @@ def fold(line: str, indent: int = 0) -> list[str]:
 
 
 def _bracket(line: str) -> tuple[int, int] | None:
-    """Find the positions of the widest outermost bracket."""
+    """Find the start and the end of the widest outermost bracket; return None without brackets."""
     pairs, stack = [], []
     for position, character in _code(line):
         if character in _OPEN:
@@ -118,7 +118,7 @@ def _bracket(line: str) -> tuple[int, int] | None:
 
 
 def items(text: str) -> Iterator[str]:
-    """Split a text at its commas outside of brackets."""
+    """Split an argument list at the commas outside of brackets and lambda parameters."""
     depth, start = 0, 0
     for position, character in _code(text):
         depth += (character in _OPEN) - (character in _CLOSE)
@@ -131,7 +131,7 @@ def items(text: str) -> Iterator[str]:
 
 
 def _code(line: str) -> Iterator[tuple[int, str]]:
-    """Yield the characters outside of string literals, with their positions."""
+    """Yield the position and the character of all code outside of string literals."""
     for match in re.finditer(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (.) """, line, re.VERBOSE | re.DOTALL):
         if match[1]:
             yield match.start(), match[1]

@@ -1,4 +1,4 @@
-"""Merge printed modules: differing values become parameters; otherwise each module keeps its function."""
+"""Merging of printed modules: values that differ become parameters, code that differs stays in separate functions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _NAMES = {"shuffle": "buffer_size", "batch": "batch_size", "padded_batch": "batch_size", "repeat": "num_epochs"}
-"""Parameter names of values passed to a dataset method; by default, the name of the method."""
+"""Parameter names for the arguments of dataset methods; for other methods, the name of the method is used."""
 
 
 def join(sources: Sequence[str]) -> tuple[str, list[str]]:
-    """Merge modules into one; also return the call that replaces each of them.
+    """Merge modules into one; return its source text, and for each module the call that replaces it.
 
     Args:
         sources: source texts of printed modules, each with a function `inputs`.
@@ -41,12 +41,12 @@ def join(sources: Sequence[str]) -> tuple[str, list[str]]:
 
 
 class _Printed:
-    """A printed module.
+    """Printed module, parsed for merging.
 
     Attributes:
-        source: source text of the module.
-        definitions: source text of each constant and function, by name.
-        defaults: default value of each parameter of `inputs`, as source text, by parameter name.
+        source: the source text of the module.
+        definitions: mapping of name to source text, for constants and functions.
+        defaults: mapping of parameter name to default value, as source text, for `inputs`.
     """
 
     def __init__(self, source: str) -> None:
@@ -62,18 +62,18 @@ class _Printed:
         self.defaults = {a.arg: ast.unparse(d) for a, d in zip(arguments.args, arguments.defaults, strict=True)}
 
     def with_epochs(self) -> _Printed:
-        """Add the parameter `num_epochs`, unless there is one; None repeats forever."""
+        """Return a copy in which `inputs` has the parameter `num_epochs`; the default None repeats forever."""
         self.defaults.setdefault("num_epochs", "None")
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
     def frame(self) -> tuple[object, ...]:
-        """Build a key that ignores the constants of `inputs`, to compare modules."""
+        """Build a key that is the same for modules that differ only in the constants of `inputs`."""
         others = {n: text for n, text in self.definitions.items() if n not in {"inputs", *self.defaults.values()}}
         lines = re.sub(r"Constant\(value=[^()]*\)", "Constant()", "\n".join(map(ast.dump, self._inputs.body)))
         return others, lines, [*self.defaults]
 
     def constants(self) -> Iterator[tuple[str, ast.Constant]]:
-        """Yield the constants in the body of `inputs`, with their names as parameters."""
+        """Yield the constant arguments in the body of `inputs`, each with a parameter name."""
         for node in itertools.chain.from_iterable(map(ast.walk, self._inputs.body)):
             if isinstance(node, ast.Call):
                 method = getattr(node.func, "attr", "value")
@@ -82,7 +82,7 @@ class _Printed:
                 yield from ((name, value) for name, value in pairs if isinstance(value, ast.Constant))
 
     def with_parameters(self, names: Mapping[ast.Constant, str]) -> str:
-        """Print the module with constants of `inputs` replaced by parameters, and the current defaults."""
+        """Print the module, with constants of `inputs` replaced by parameters and with the current defaults."""
         lines = self.source.splitlines()
         for node in sorted(names, key=lambda node: (node.lineno, node.col_offset), reverse=True):
             line = lines[node.lineno - 1]
@@ -92,7 +92,7 @@ class _Printed:
         return "\n".join([*lines[: self._inputs.lineno - 1], *head, *rest, ""])
 
     def call(self, first: _Printed) -> str:
-        """Print the call of the merged function that replaces this module."""
+        """Print the call of the merged `inputs` that replaces this module."""
         values = {name: self._value(name) for name in self.defaults if self._value(name) != first._value(name)}
         return f"inputs({', '.join(f'{name}={value}' for name, value in values.items())})"
 
@@ -103,7 +103,7 @@ class _Printed:
 
 
 def _merge(modules: Sequence[_Printed]) -> str:
-    """Merge modules by renaming functions that differ; equal ones are kept once."""
+    """Merge modules into one source text; definitions that differ are renamed, equal ones are kept once."""
     added: list[str] = []
     known = dict(modules[0].definitions)
     for number, module in enumerate(modules[1:], 2):
@@ -128,7 +128,7 @@ def _words(source: str) -> set[str]:
 
 
 def _rename(source: str, names: Mapping[str, str]) -> str:
-    """Rename names in a source."""
+    """Rename identifiers in a source text."""
     lines = source.splitlines(keepends=True)
     for token in reversed([*tokenize.generate_tokens(io.StringIO(source).readline)]):
         if token.type == tokenize.NAME and token.string in names:

@@ -1,4 +1,4 @@
-"""Tracing of a TensorFlow 1 input function: its graph, its API calls and its variable names."""
+"""Tracing of a TensorFlow 1 input function, which records its graph, API calls and variable names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CALLS = {
     "tf.compat.v1.nn.l2_normalize": "nn.l2_normalize",
     "tf.map_fn": "map_fn",
 }
-"""Functions to print as calls, besides `tf.image`: the printed name, and the name in `tf.compat.v1`."""
+"""Functions printed as calls, besides `tf.image`: mapping of the printed name to the name in `tf.compat.v1`."""
 _RENAMED = {
     "resize_image_with_crop_or_pad": "tf.image.resize_with_crop_or_pad",
     "resize_images": "tf.compat.v1.image.resize",
@@ -42,15 +42,15 @@ _RENAMED = {
 
 @attrs.frozen(eq=False)
 class Call:
-    """A call to the TensorFlow API.
+    """Call of a TensorFlow function.
 
     Attributes:
-        path: the name of the function as printed.
+        path: the printed name of the function.
         arguments: the positional arguments.
         keywords: the keyword arguments.
         result: the return value.
-        operations: the names of the operations that it added to the graph.
-        inside: for `tf.map_fn`, the argument and the result of the mapped function, in its own graph.
+        operations: the names of the operations that the call added to the graph.
+        inside: for `tf.map_fn`, the argument and the result of the mapped function; otherwise None.
     """
 
     path: str
@@ -66,12 +66,12 @@ Calls = dict[tuple[int, str], Call]
 
 @attrs.frozen(eq=False)
 class Trace:
-    """The graph of an input function.
+    """Graph of an input function, with its API calls.
 
     Attributes:
         graph: a `tf.Graph`.
         returned: the return value of the function.
-        calls: the API calls, by the graph id and the name of each returned tensor.
+        calls: mapping of graph id and tensor name to the API call that returned the tensor.
     """
 
     graph: Any
@@ -91,7 +91,7 @@ def trace_function(function: Callable[[], Any]) -> Trace:
 
 @contextlib.contextmanager
 def _no_session() -> Iterator[None]:
-    """Refuse sessions: a function that starts one is not an input function."""
+    """Raise `LiftError` if the function starts a session, which input functions do not."""
     from tensorflow.python.client.session import BaseSession  # the base of all sessions has no public name
 
     making = BaseSession.__init__
@@ -115,7 +115,7 @@ def _no_session() -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded_calls() -> Iterator[Calls]:
-    """Record the outermost calls of functions that are printed instead of their operations."""
+    """Record the outermost calls of the functions that are printed as calls, not as operations."""
     import tensorflow as tf
 
     v1, image = tf.compat.v1, tf.compat.v1.image
@@ -177,12 +177,12 @@ def _record_inside(inside: list[tuple[Any, Any]], function: Any, *more: Any) -> 
 
 @attrs.frozen
 class Line:
-    """The statement of a script that created an operation.
+    """Script statement that created an operation.
 
     Attributes:
         file: the path of the script; None if there is no script.
-        number: the number of the first line of the statement.
-        targets: the names that the statement assigns to; an empty string for a target that has none.
+        number: the line number at which the statement starts.
+        targets: the names of the assignment targets; an empty string for a target without a name.
     """
 
     file: str | None
@@ -206,7 +206,7 @@ def _line(file: str, number: int) -> Line:
 
 @functools.cache
 def _statements(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """List the simple statements of a file, the shortest first: first line, last line, assigned names."""
+    """List the simple statements of a file as (first line, last line, assigned names), the shortest first."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -229,7 +229,7 @@ def _targets(node: ast.stmt) -> tuple[str, ...]:
 
 
 def _name(target: ast.expr) -> str:
-    """Derive a name from an assignment target, or return an empty string."""
+    """Derive a variable name from an assignment target, or return an empty string."""
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         name = target.slice.value
     else:
@@ -238,6 +238,6 @@ def _name(target: ast.expr) -> str:
 
 
 def identifier(text: str) -> str:
-    """Convert a text to the name of a variable, or return an empty string."""
+    """Convert a string to a lower-case variable name, or to an empty string if that is impossible."""
     name = "".join(c.lower() if c.isascii() and c.isalnum() else "_" for c in text).strip("_")
     return name if name.isidentifier() and not keyword.iskeyword(name) else ""

@@ -1,6 +1,6 @@
-"""`convert`: TFRecord files written by other programs, converted to a dataset.
+"""Conversion of TFRecord files written by other programs to a dataset.
 
-Their schema is inferred in `seqrecorder.sources.foreign.infer`.
+The inference of their schema is in `seqrecorder.sources.foreign.infer`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Conversion:
 
     Attributes:
         manifest: manifest of the dataset.
-        inference: inference of the schema; None if a schema was passed.
+        inference: inferred schema with comments; None if a schema was passed.
     """
 
     manifest: Manifest
@@ -78,18 +78,18 @@ def convert(
         paths: path, glob or list of paths; or mapping from split to any of these.
         destination: directory of the dataset.
         schema: record class or schema of the records; None to infer it.
-        name: see `infer`.
-        raw: see `infer`.
-        shapes: see `infer`.
-        key: see `infer`.
-        leave_out: names of features to leave out.
+        name: name of the inferred record class.
+        raw: mapping of feature name to the dtype of its bytes, decoded as by `tf.io.decode_raw`.
+        shapes: mapping of feature name to shape, for features in `raw`.
+        key: name of the feature that identifies a record; None if there is none.
+        leave_out: names of features to leave out of the dataset.
         **options: the fields of `WriteOptions`.
 
     Returns:
         The manifest of the dataset, and the inference.
 
     Raises:
-        SchemaMismatchError: a feature cannot be declared; or as for `infer` and `read`.
+        SchemaMismatchError: a feature cannot be declared, or the files do not fit `schema`, `raw` or any known format.
         DatasetExistsError: the destination exists.
         RecordError: a record does not fit the schema; nothing is published.
     """
@@ -113,7 +113,7 @@ def convert(
 
 
 def _without(inference: Inference, leave_out: Sequence[str]) -> Inference:
-    """Remove features from an inference.
+    """Remove features from an inference, and check that all others can be declared.
 
     Raises:
         SchemaMismatchError: a remaining feature cannot be declared.

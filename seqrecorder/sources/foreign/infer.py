@@ -1,7 +1,7 @@
-"""`infer`: the schema of TFRecord files written by other programs, and the source code of its class.
+"""Inference of the schema of TFRecord files written by other programs, and the source code of its class.
 
 The inference describes only the inspected records: the type and number of values of each feature, and which features
-have equal lengths. The dtype of bytes for `tf.io.decode_raw` is not in the files, so the user must pass it.
+have equal lengths. The dtype of bytes for `tf.io.decode_raw` is not stored in files, so the user must pass it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SEQUENCE_EXAMPLE = "tf.train.SequenceExample"
 EXAMPLE = "tf.train.Example"
 ABSENT = -1
 
-# First bytes of files of these formats.
+# The first bytes of a file tell its format.
 _FORMATS = {
     b"\x89PNG\r\n\x1a\n": "PNG",
     b"\xff\xd8\xff": "JPEG",
@@ -65,14 +65,14 @@ _DTYPES = {"int64": "int64", "float": "float32", "bytes": "bytes"}
 
 @attrs.frozen
 class Range:
-    """Minimum and maximum of counts."""
+    """Minimum and maximum of a count."""
 
     least: int
     most: int
 
     @property
     def only(self) -> int | None:
-        """The common count; None if counts differ."""
+        """Value of a count that is always the same; None if it varies."""
         return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Range:
 
 @attrs.frozen
 class FeatureDescription:
-    """Description of a feature in the messages of a shard.
+    """Description of a feature in serialized messages.
 
     Attributes:
         name: name of the feature.
@@ -103,7 +103,7 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """Check whether a feature list seems packed: it has at most one step, whose number of values varies."""
+        """True if a feature list seems packed: never more than one step, whose number of values is not always 1."""
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
@@ -115,10 +115,10 @@ class Profile:
     Attributes:
         message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation of why the kind is unknown.
         records: number of inspected messages.
-        features: features of these messages; empty for an unknown kind.
-        sizes: number of values (`context`) or steps (`feature_list`) of each feature in each message, or `ABSENT`; by
-            feature name.
-        totals: number of values of each feature over all steps of each message, or `ABSENT`; by feature name.
+        features: descriptions of the features; empty for an unknown kind.
+        sizes: mapping of feature name to the number of values (`context`) or steps (`feature_list`) in each message;
+            `ABSENT` if the message lacks the feature.
+        totals: mapping of feature name to the number of values in each message, over all steps; or `ABSENT`.
     """
 
     message: str
@@ -130,7 +130,7 @@ class Profile:
 
 @attrs.define
 class _Tally:
-    """Counts of a feature over the messages so far."""
+    """Statistics of a feature over the messages read so far."""
 
     kinds: set[str] = attrs.field(factory=set)
     is_text: bool = True
@@ -140,7 +140,7 @@ class _Tally:
     values: Range | None = None
 
     def add(self, feature: Feature) -> int:
-        """Count the values of a Feature; return their number."""
+        """Add the values of a Feature to the statistics; return their number."""
         kind, values = feature.kind, feature.values
         count = len(values)
         if kind:
@@ -156,7 +156,7 @@ class _Tally:
         return count
 
     def dtype(self) -> str | None:
-        """Name the element type of the values, as in `FeatureDescription.dtype`."""
+        """Return the name of the element type, as in `FeatureDescription.dtype`."""
         if len(self.kinds) != 1:
             return "mixed" if self.kinds else None
         dtype = _DTYPES[next(iter(self.kinds))]
@@ -164,7 +164,7 @@ class _Tally:
 
     @property
     def format(self) -> str | None:
-        """Common file format of all values; None if there is none."""
+        """File format of all values; None if they share none."""
         return next(iter(self.formats)) if len(self.formats) == 1 else None
 
 
@@ -205,15 +205,15 @@ def profile(data: Iterable[bytes]) -> Profile:
             features.append(FeatureDescription(name, kind, tally.dtype(), len(positions), length, *of_values))
             sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
             sizes[name][list(positions)], totals[name][list(positions)] = lengths, counts
-    # Both kinds store their first features under the same field number, so a flat message looks like an Example.
+    # A SequenceExample without lists is encoded like an Example, because both store these features under field 1.
     return Profile(SEQUENCE_EXAMPLE if lists else EXAMPLE, records, tuple(features), sizes, totals)
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
-    """Group features of equal length in every record; map each feature to its group, or to None if it is alone.
+    """Group features that have equal lengths in every record; return the group of each feature.
 
     The largest group, by number of features and then by number of elements, is the default group if `has_default` is
-    True. The other groups are named after their first feature.
+    True. Other groups are named after their first feature; the group of a single feature is None.
 
     >>> sizes = {"a": [2, 2], "b": [1, 3], "c": [1, 3]}
     >>> aligned({name: np.array(counts) for name, counts in sizes.items()})
@@ -261,7 +261,7 @@ def array_of(feature: Feature) -> NDArray[Any]:
 
 
 _READ = 64  # records per read
-_LENGTHS = 2  # distinct lengths needed before a constant ratio of lengths counts as more than chance
+_LENGTHS = 2  # with fewer distinct lengths, a constant ratio of lengths may be chance
 
 
 @attrs.frozen(repr=False)
@@ -274,8 +274,8 @@ class Inference:
             declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
         records: number of inspected records.
-        undeclared: reason why each undeclared feature cannot be declared, by feature name.
-        comments: comment on the guess for each field, by field name.
+        undeclared: mapping of feature name to the reason why the feature cannot be declared.
+        comments: mapping of field name to a comment on the guess for the field.
     """
 
     schema: Schema
@@ -323,11 +323,11 @@ def infer(
     Args:
         paths: path, glob or list of paths of TFRecord files.
         name: name of the class.
-        raw: dtype (little-endian) of each feature of bytes to decode as by `tf.io.decode_raw`, by feature name.
-        shapes: shape of each feature in `raw`, by feature name; the first dimension may be None. Without a shape, the
-            values are flat.
+        raw: mapping of feature name to the (little-endian) dtype of its bytes, decoded as by `tf.io.decode_raw`.
+        shapes: mapping of feature name to shape, for features in `raw`; the first dimension may be None. Without a
+            shape, the values are flat.
         key: name of the feature that identifies a record; None if there is none.
-        records: number of records to inspect, spread over the files; None for all.
+        records: number of records to inspect, distributed over the files; None for all.
         compression: compression of the files; None to detect it by their first bytes.
 
     Raises:
@@ -365,7 +365,7 @@ def infer(
 
 
 def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
-    """Check the dtypes and shapes of bytes for `tf.io.decode_raw` (see `infer`)."""
+    """Validate and combine the options `raw` and `shapes` of `infer`."""
     declared = {}
     for name, dtype in raw.items():
         element, shape = element_type(dtype), shapes.get(name, (None,))
@@ -387,14 +387,14 @@ def _sample(files: Sequence[Path], records: int | None, compression: str | None)
     each = None if records is None else -(-records // len(files))
     kind = common_compression(files, check_compression(compression))
     for path in files:
-        # Without this check, TensorFlow ends silently at some truncated records, and crashes on some damaged headers.
+        # Without this check, TensorFlow would stop silently at truncated records, and crash on some damaged headers.
         check_walk(path, kind, -1, path)
         windows = RecordReader(path, kind, _READ if each is None else min(each, _READ))
         yield from itertools.islice(itertools.chain.from_iterable(windows), each)
 
 
 def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None, key: str | None = None) -> Inference:
-    """Infer a schema from described features; see `infer`."""
+    """Infer a schema from a profile of the features; see `infer` for the options."""
     flat = profile.message == EXAMPLE
     raw = raw or {}
     sequences = _sequences(profile, raw)
@@ -427,9 +427,9 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
 
 
 def _in_order(profile: Profile) -> list[FeatureDescription]:
-    """List the features, context before lists.
+    """List the features that become fields, context features first.
 
-    Presence flags of optional features are left out, since they belong to the optional field.
+    Presence flags of optional features are left out, because they are part of the optional field.
     """
     presence = {f"{feature.name}_present" for feature in profile.features if feature.present < profile.records}
     return [
@@ -482,7 +482,7 @@ def _field(
 
 
 def _bytes_comment(feature: FeatureDescription) -> str:
-    """Guess the meaning of bytes that are not text."""
+    """Format a comment with a guess of the meaning of bytes that are not text."""
     if feature.format in ("PNG", "JPEG"):
         storage = feature.format.lower()
         return f'{feature.format} images; "uint8", shape=(None, None, channels), storage="{storage}" decodes them'
@@ -494,7 +494,7 @@ def _bytes_comment(feature: FeatureDescription) -> str:
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
-    """Find the features that are sequences; map each to its alignment group and number of values per step.
+    """Find the features that are sequences; return the alignment group and the number of values per step for each.
 
     In flat messages, a feature with a constant number of values is a value or a vector; all others are sequences. A
     sequence whose length is always a fixed multiple of another sequence's length has vectors as steps.
@@ -522,7 +522,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Compute the constant whole ratio of the sizes of two features; 0 if there is none."""
+    """Compute the ratio of the sizes of two features; 0 if it is not the same integer in all records."""
     both = (sizes != ABSENT) & (of != ABSENT)
     positive = both & (of > 0)
     if np.unique(of[positive]).size < _LENGTHS:
