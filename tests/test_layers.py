@@ -46,7 +46,7 @@ BUDGETS = {
     "schema": (1800, 9),
     "wire": (930, 4),
     "storage": (2830, 9),
-    "codec": (3080, 13),
+    "codec": (3090, 13),
     "dataset": (3790, 15),
     "writing": (2930, 11),
     "reading": (3950, 24),

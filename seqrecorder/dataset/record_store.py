@@ -26,7 +26,7 @@ from seqrecorder.dataset.manifest import (
     shards_of,
 )
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
-from seqrecorder.errors import DatasetError, OptionError, RecordError
+from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.processes import ahead, scratch
