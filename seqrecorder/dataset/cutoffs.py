@@ -66,7 +66,7 @@ def cutoffs(
         selection: records with the complete series.
         count: number of origins.
         time: name of the feature list with the times of the steps, which ascend.
-        horizon: number of times to forecast from each origin; the distinct times of all series count.
+        horizon: number of times to forecast from each origin, counted among the distinct times of all series.
         shift: number of times between two origins; None for `horizon`, so that no time is forecast twice.
 
     Returns:

@@ -173,7 +173,7 @@ class Standing:
     def check_opened(self, digest: str, where: object) -> None:
         """Raise an error if a dataset to rewrite from its own records has changed since it was opened.
 
-        The publication compares the destination with this state, so this check covers the time before.
+        This compares the opened dataset with this state; the publication compares this state with the destination.
 
         Args:
             digest: SHA-256 of the opened manifest, in hexadecimal.

@@ -197,7 +197,8 @@ class SortedHashes:
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
     """Merge files of hashes; yield all hashes in ascending order, one range of values at a time.
 
-    Hashes are uniformly distributed, so the number of hashes in a range is known well enough to fit them into memory.
+    Hashes are uniformly distributed, so ranges of equal width contain about equal numbers of hashes, which fit into
+    memory.
 
     Args:
         files: files of hashes, which are read to their ends.

@@ -296,7 +296,7 @@ class AssetInfo:
 
     Attributes:
         sha256: SHA-256 of the file, in hexadecimal.
-        generation: generation that added the file. It never changes in place: a later version is in another directory.
+        generation: generation that added the file. A later version is stored in another directory.
     """
 
     sha256: str
@@ -696,7 +696,7 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """If reading fails because the dataset was replaced, say so in the error: nothing is damaged.
+    """Explain in read errors that the dataset was replaced, if so, and that nothing is damaged.
 
     Args:
         manifest: manifest of the dataset when it was opened; None for bare shards.

@@ -272,7 +272,7 @@ def push(
     Args:
         source: directory of the dataset, or another URL.
         url: URL for fsspec, such as `s3://bucket/corpus`; needs the extra `remote` and the package for the scheme.
-        overwrite: whether to replace a dataset at the URL. For its readers, the old files stay until `clean`.
+        overwrite: whether to replace a dataset at the URL. The old files stay until `clean`, for its readers.
         progress: whether to show a progress bar; None shows it on a terminal.
 
     Returns:

@@ -73,7 +73,7 @@ def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
 
 
 class WrittenOrder:
-    """Lookup from position, counted through all splits, to file and record number.
+    """Lookup of the file and the record number for a position, counted through all splits.
 
     Args:
         splits: shards of each split.

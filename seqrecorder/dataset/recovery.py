@@ -83,7 +83,7 @@ def recover_shard(
     """Copy the intact records of a shard to another file, in order.
 
     Args:
-        source: path of the damaged shard, which is only read.
+        source: path of the damaged shard, which stays unchanged.
         target: path of the new file, which has the same compression.
         lengths_target: path of the new lengths file.
         compression: compression of the shard.
@@ -131,7 +131,7 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add bytes that the disk could not read to the reason of a loss; for a compressed file, all such bytes."""
+    """List unreadable bytes of the disk in the reason of a loss: those in its range or, for compressed files, all."""
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
@@ -232,11 +232,10 @@ def _number(
     records: int,
     size: int,
 ) -> list[Loss]:
-    """Set the record number of each loss in the shard as it was written, as far as the counts allow.
+    """Compute the number of the first lost record of each loss, in the shard as it was written, if the counts allow.
 
-    A slot is the index of a record among the records that were read or lost individually; records lost in a hole have
-    no slot. The number of records in a hole is known only if there is a single hole and the number of written records
-    is known.
+    A hole is a damaged range with an unknown number of records. That number follows if there is only one hole, and if
+    the number of written records is known. A slot is the index of a record among all records outside of holes.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size

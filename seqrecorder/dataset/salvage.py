@@ -166,9 +166,8 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         damaged: directory of a dataset, or TFRecord files (a path, a glob or a list).
         destination: for a dataset, directory of the new dataset, which must be missing or empty. For one file, path of
             the new file, or an existing directory. For several files, a directory, in which they keep their names.
-        schema: record class. It is required for a dataset without a manifest, and otherwise optional for files: records
-            that cannot be read as this class then count as lost. The layout of their sequences is detected, as in
-            `read`.
+        schema: record class. A dataset needs it only if its manifest is lost. Files do not need it; with it, records
+            that cannot be read as the class count as lost. The layout of their sequences is detected, as in `read`.
         compression: compression of TFRecord files, None or `"GZIP"`; needed only if the first bytes are damaged.
 
     Returns:

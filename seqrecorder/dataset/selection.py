@@ -1,4 +1,4 @@
-"""`open`, and `Selection`: some records of a dataset, in some order, which are read on demand.
+"""`open`, and `Selection`: chosen records of a dataset in a chosen order, read on demand.
 
 Reading by position is in `record_store`, and conversion for other libraries is in `exports`.
 """
@@ -488,7 +488,7 @@ class Selection(Selected, Generic[R]):
             stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is split
                 by the same shares, as closely as whole groups allow.
             at: mapping from part name to start time, ascending; `...` for the first part.
-            time: name of the field with the time of a record; of a feature list, the first step counts.
+            time: name of the field with the time of a record; for a feature list, the time of its first step.
             end: name of the field with the end time of a record; default: the last step of `time`, or `time`
                 itself if it is a context field.
             straddling: treatment of records that start in one part and end in another: `error`, `drop`, or `cut`, which
@@ -547,9 +547,9 @@ class Selection(Selected, Generic[R]):
             stratify: field or function for the stratum of a record, as for `split`.
             time: name of the field with the time of a record, as for `split`.
             end: name of the field with the end time of a record, as for `split`.
-            straddling: treatment of records that straddle periods, as for `split`. With `drop`, such records are left
-                out only of training, and still held out. The default is `cut` if records have a time for each step but
-                start at too few distinct times to stay whole, and `error` otherwise.
+            straddling: treatment of records that straddle periods, as for `split`. With `drop`, they are left out of
+                training, but still held out. The default is `cut` if records have a time for each step but start at too
+                few distinct times to stay whole, and `error` otherwise.
             seed: seed of the draw.
 
         Returns:

@@ -202,7 +202,7 @@ class Origin:
         return attrs.evolve(self, files=self.files[files], whole=self.whole if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
-        """If the dataset is at a URL, fetch the files into the cache (see `Manifest.fetch`)."""
+        """Fetch the files into the cache if the dataset is at a URL (see `Manifest.fetch`)."""
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.directory.name, file.name) for file in self.files}

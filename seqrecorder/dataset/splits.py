@@ -424,7 +424,7 @@ class TimeRule:
 
     Attributes:
         starts: mapping from split to its start time, ascending; None for the first split.
-        time: name of the field with the time of a record; of a feature list, the first step counts.
+        time: name of the field with the time of a record; for a feature list, the time of its first step.
         end: name of the field with the end time of a record; None for the last step of `time`, or `time` itself.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """

@@ -132,7 +132,7 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
         level: `quick` checks the manifest, the sizes of files and the digests of lengths files. `full` reads
             everything, and checks all digests, every frame and its CRC, every record against the schema, counts and
             lengths.
-        schema: class or schema of bare shards. For a dataset, a class as which it must be readable.
+        schema: class or schema of bare shards; for a dataset, a class that must be able to read it.
 
     Returns:
         A report, which is true if there are no problems. It also lists files that cannot be read.
@@ -186,7 +186,7 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
     Records and digests of shards are not checked; the digests are checked when the files are moved.
 
     Args:
-        manifest: the manifest; its files are in its directory, but with `sizes`, the shards need not be.
+        manifest: manifest to check. All its files must be at its path, except for the shards if `sizes` is set.
         sizes: mapping from the path of a shard in the dataset to its size in bytes; None to ask the file system.
 
     Raises:
