@@ -276,7 +276,7 @@ def _size(columns: Mapping[str, Column]) -> int:
 
 
 def _absent(field: Field, size: int) -> Column:
-    """Build a column for a field without one: its default for all records, or absent values."""
+    """Build the column of a field that the caller left out: its default for all records, or absent values."""
     if field.has_default:
         column = collect(field, [field.exact(copy.deepcopy(field.default))] * size)
         if column is not None:

@@ -133,7 +133,7 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if records with the same hash have the same key, too; hashes may collide."""
+    """Raise `DuplicateKeyError` if two records with this hash have the same key; hashes may collide."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()

@@ -93,7 +93,9 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
 
 
 class LifeCycle:
-    """Runner of the hooks and the encoding of source records in this process; `PoolEncoder` uses worker processes.
+    """Life cycle of source records in this process: it runs their hooks and encodes them.
+
+    `PoolEncoder` does the same in worker processes.
 
     Args:
         schema: schema to write.
@@ -216,7 +218,7 @@ class LifeCycle:
         )
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records after their hooks, or columns, which have no hooks."""
+        """Encode records whose hooks have run, or columns, for which there are no hooks."""
         reasons, self._reasons = first_reasons(self._reasons), []
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:

@@ -1,6 +1,6 @@
 """`write_part`: write a dataset in parts, one per process; also the encoding of single records for Beam and Spark.
 
-Publishing the parts is in `commit`.
+The parts are published by `commit`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class UrlParts:
         in_threads(check_lengths, parts)  # each part waits for the network
 
     def remove(self, taken: Sequence[bool], published: Manifest) -> None:
-        """Remove the manifests of committed attempts, and those files of theirs that the dataset does not use.
+        """Remove the manifests of committed attempts, and their files unless the dataset uses them.
 
         Args:
             taken: for each attempt, whether it is committed.
@@ -462,7 +462,7 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
 
 @attrs.define(slots=False)
 class PieceEncoder:
-    """Encoder of records, dictionaries and tables that can be pickled for other processes, as its schema and options.
+    """Encoder of records, dictionaries and tables for any process. It is pickled as its schema and options.
 
     Args:
         schema: schema of the records.

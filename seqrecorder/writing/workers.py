@@ -70,7 +70,7 @@ def _begin(data: bytes) -> None:
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
-    """Encode a chunk from a source on, up to a memory limit; return the blocks and the next source."""
+    """Encode a part of a chunk, limited by memory, from a start source on; return the blocks and the next source."""
     pickled, start = task
     sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
     blocks, size = list[Block](), 0
@@ -244,8 +244,7 @@ class PoolEncoder:
     reason.
 
     Args:
-        life_cycle: runner of the hooks and encoding in this process. Workers import the class by name and build their
-            own.
+        life_cycle: life cycle for this process. Workers import the record class by name and build their own.
         workers: number of worker processes; `"auto"` chooses it, at most one per core.
 
     Raises:

@@ -119,7 +119,7 @@ class WriteOptions:
             with the largest deficit plus a random number below 1. With `split_by`, a whole group goes where its first
             record goes. Strata with few or large groups can then miss their shares, for which a warning is logged;
             `selection.split` counts all records first and gets closer. `manifest.shares` contains the result.
-        time: name of the field with the time of a record, to split by time; of a feature list, the first step counts.
+        time: name of the field with the time of a record, to split by time; for a feature list, that of its first step.
         end: name of the field with the end time of a record; default: the last step of `time`.
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
             or `"cut"` them at the boundary, for which `time` must be a feature list. The pieces share their key, and a
