@@ -44,7 +44,7 @@ def mix(
     Args:
         datasets: `tf.data.Dataset`s with elements of the same structure, for example from `read`.
         weights: relative frequency of each dataset, such as its number of records; default: equal.
-        temperature: number T that raises the weights to the power of `1 / T`: 1 keeps them; with higher values, small
+        temperature: weights are raised to the power of `1 / temperature`: 1 keeps them; with higher values, small
             datasets are drawn more often.
         seed: seed of the draws. The draws differ in each iteration, but are reproducible.
 
@@ -137,7 +137,7 @@ def _marked(position: int, part: Any) -> Any:
 
 
 def _whole(arguments: tuple[Any, ...], part: Any) -> Any:
-    """Rebuild an element from the arguments of a function of `map`, which unpacks tuples."""
+    """Rebuild an element from function arguments, because `map` unpacks tuples into several."""
     return arguments if isinstance(part.element_spec, tuple) else arguments[0]
 
 

@@ -351,7 +351,7 @@ def record_length(
 
 
 def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
-    """Convert an option to a tuple of names; it may be a single name.
+    """Convert an option with one name or several names to a tuple of names.
 
     Raises:
         OptionError: the option contains no names, or the same name twice.
@@ -720,7 +720,7 @@ class _Files:
         return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
 
     def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
-        """Add a window to the number of records and bytes of a file, and check these against the expected records.
+        """Count the records and bytes of a window as read, and check the number of records so far.
 
         Args:
             path: path of the file.

@@ -92,7 +92,8 @@ def read_records(
     >>> [record.ids.tolist() for record in sr.read_records(corpus)]
     [[1, 2, 3], [4]]
 
-    The arrays of thousands of records share one buffer. Copy the arrays of records that you keep for long.
+    The arrays of thousands of records share one buffer, which any of them keeps in memory. Copy the arrays if you keep
+    only a few records.
 
     Args:
         path: dataset, selection or bare shards; see `read`.

@@ -298,7 +298,7 @@ def loss_rank(target: Any, outer: int) -> int:
 
 
 def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
-    """Multiply factors to sample weights in the shape of a target's loss.
+    """Compute sample weights as the product of factors, in the shape of a target's loss.
 
     >>> import tensorflow as tf
     >>> target, real = tf.zeros([2, 3]), tf.sequence_mask([3, 1])

@@ -204,7 +204,7 @@ class Feed:
         Args:
             transform: function that builds a dataset from the windows of an epoch and its random number.
             window: records per window; fewer if they are large.
-            multiple: number of which the size of a window is a multiple.
+            multiple: the size of a window is rounded down to a multiple of this number, but not to 0.
             group: alignment group, or several, whose lengths to return with the records; None for no lengths.
             permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
             draw: whether `transform` needs the random number even if records are not shuffled.
@@ -342,8 +342,8 @@ class Carried:
             dimension.
         context: name of the tensor with the number of values in each row of a context field, if a row contains several
             records.
-        places: if a row contains several records, mapping from the tensor of lengths of a group to its segment ids
-            (from 1 on).
+        places: mapping from the lengths tensor of an alignment group to its segment ids (from 1 on), if a row contains
+            several records.
         vacant: whether rows may be empty, with a length of 0.
         left: alignment groups whose padding is on the left.
         padded: whether elements have padding, which a loss must ignore.

@@ -85,7 +85,7 @@ class LengthPlan(ABC):
 
     @abstractmethod
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`.
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: windows of all epochs, prepared by `turns` and concatenated.
@@ -195,7 +195,7 @@ class BatchesByLength(PaddedBatches):
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
         turns = feed.turns(
             plan.turns, window=plan.window, multiple=plan.least_window, group=group, permute=not plan.in_buckets
         )
@@ -389,7 +389,7 @@ class BucketPlan(LengthPlan):
     sizes: tuple[int, ...]
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
         if self.sorted_window:
             return sorted_batches(
                 turns,
@@ -623,7 +623,7 @@ class Bucket(BatchesByLength):
             little memory fails at the first step; it requires `targets`. None for no such batch.
         padding_values: mapping from field to padding value; see `Pad`.
         padding_side: side of the padding; see `Pad`.
-        pad_to_multiple_of: number to whose multiples padded lengths are rounded up; see `Pad`.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; see `Pad`.
         empty: treatment of records without steps; see `Pad`.
         length_name: name of the tensor with the true lengths, int64 `(B,)`.
         mask_name: name of the mask of real steps; see `Pad`.

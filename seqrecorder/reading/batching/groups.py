@@ -55,7 +55,7 @@ class Groups(PaddedBatches):
         each: number of records of each value.
         padding_values: mapping from field to padding value; see `Pad`.
         padding_side: side of the padding; see `Pad`.
-        pad_to_multiple_of: number to whose multiples padded lengths are rounded up; see `Pad`.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; see `Pad`.
         empty: treatment of records without steps; see `Pad`.
         length_name: name of the tensor with the true lengths, int64 `(B,)`.
         mask_name: name of the mask of real steps; see `Pad`.

@@ -55,8 +55,8 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 
     Classes of similar lengths are assigned from the longest to the shortest, and rows with the least free space are
     filled first. To decide how many sequences of a class fit into a row, all are treated as long as the longest of the
-    class. Each short length is a class of its own, so short sequences are assigned exactly as by best-fit decreasing;
-    in total, rows are nearly as full. The loop runs over the few classes instead of the many sequences.
+    class. Short lengths have classes of their own, so for short sequences the result equals best-fit decreasing. For
+    long ones, rows are nearly as full, and the loop runs over few classes instead of many sequences.
 
     >>> import tensorflow as tf
     >>> best_fit_rows(tf.constant([3, 9, 6, 1, 1], tf.int64), 10).numpy().tolist()
@@ -109,9 +109,10 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
 
-    Each segment goes to the first row with room for all of its sequences. Segments are tried in three orders: stream
-    order, by the largest share of a row that one of their sequences takes, and by the sum of these shares (both
-    descending). The order with the fewest rows wins, so there are never more rows than with plain first-fit.
+    Each segment goes to the first row with room for all of its sequences. The share of a sequence is its length divided
+    by the length of its row. Three orders of segments are tried: stream order, descending by largest share, and
+    descending by sum of shares. The one with the fewest rows wins, so there are never more rows than with plain
+    first-fit.
 
     >>> import tensorflow as tf
     >>> first_fit_rows(tf.constant([[4, 3], [5, 2], [9, 9], [1, 1]], tf.int64), [10, 10]).numpy().tolist()
@@ -478,7 +479,7 @@ def pack_batches(
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
-    """List the segments of records: return the record of each, and the table that `pack_batches` describes."""
+    """Divide records into segments; return the record of each segment, and the table of `pack_batches`."""
     import tensorflow as tf
 
     most = tf.constant(lengths, tf.int64)
@@ -492,7 +493,7 @@ def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any,
 
 
 def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
-    """Cut concatenated records at the ends of rows; return the record of each segment, and their table.
+    """Cut concatenated records at the ends of rows; return the record of each segment, and the table of `pack_batches`.
 
     Args:
         lengths: int64, `(n,)`: steps of each record.

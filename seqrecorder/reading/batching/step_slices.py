@@ -255,8 +255,8 @@ def cut_batches(
     Args:
         feed: records to read.
         plans: `tf.data.Dataset` of `(serialized: string [k], lengths: int64 [k], rows: int64 [m], indices: int64 [m,
-            ...])`: the records with their lengths; then, for each row of the consecutive batches, its record (k for no
-            record) and the index of its slice in that record.
+            ...])`: the records with their lengths, and two entries per row of the batches: the index of its record (k
+            for no record), and the index of its slice in that record.
         batch_size: rows per batch; the last batch of a plan may have fewer.
         width: steps of a row.
         assemble: function that builds the tensors of rows from parsed records, `rows` and `indices`.

@@ -38,7 +38,7 @@ class TokenBudgetPlan(LengthPlan):
     options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(turns, self.options, at_random=shuffle > 0)
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
@@ -181,8 +181,8 @@ class TokenBudget(BatchesByLength):
         warm_up: `"largest"` adds a first batch of the largest shape; see `Bucket`.
         padding_values: mapping from field to padding value; see `Pad`.
         padding_side: side of the padding; see `Pad`.
-        pad_to_multiple_of: number to whose multiples padded lengths are rounded up; `max_steps` limits the rounded
-            lengths.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; `max_steps` includes the added
+            steps.
         empty: treatment of records without steps; see `Pad`.
         length_name: name of the tensor with the true lengths, int64 `(B,)`.
         mask_name: name of the mask of real steps; see `Pad`.

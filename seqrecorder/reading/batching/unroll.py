@@ -24,7 +24,7 @@ _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 
 @attrs.frozen
 class Unroll(Strategy):
-    """Batches of segments of `length` steps, in which each row continues its record of the batch before.
+    """Batches of segments of `length` steps; each row continues its record from batch to batch.
 
     Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, its
     slot starts the next record of the stream in the next batch; the lowest free slot is filled first. A recurrent model

@@ -73,9 +73,9 @@ class Window(Strategy):
     `window_index`, the index of the window in its record. A `horizon` adds `<field>_horizon` for each feature list,
     `(B, horizon, ...)`: the steps after the window. `horizon_length` is the number of real steps in it.
 
-    With a fixed `shift`, windows always start at the same point in a cycle: with `shift=7` and daily data, all windows
-    of a record start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on the
-    `seed` of `read`, even if records are not shuffled.
+    With a fixed `shift`, windows may always start at the same point of a cycle: with `shift=7` and daily data, all
+    windows of a record start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on
+    the `seed` of `read`, even if records are not shuffled.
 
     Records are parsed once in groups of up to 256, and batches are gathered from these. A checkpoint contains the
     serialized records of the current group, and 24 bytes for each of their windows.
@@ -164,7 +164,7 @@ class Window(Strategy):
 
     @property
     def _known(self) -> int:
-        """Number of steps that a full window needs after it."""
+        """Number of steps that must follow a full window."""
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
