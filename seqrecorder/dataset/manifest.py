@@ -76,7 +76,7 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_MAGIC = b"SRSTAT03"  # older versions counted values that do not occur, so their statistics are computed again
+_MAGIC = b"SRSTAT03"  # versions 01 and 02 counted values that do not occur, so their statistics are computed again
 _HEAD = len(_MAGIC) + 64
 
 
