@@ -306,7 +306,7 @@ class DerivedFields:
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
         unique = {shift.name: shift for of_option in shifts.values() for shift in of_option}
         # Maps come first, so that missing values become the mean and the next step of a token is an id. Normalization
-        # precedes ids, which may replace the field by which records are grouped for it.
+        # precedes ids, because ids may replace the field whose value selects a record's statistics.
         maps = [*(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items()), *ids.values()]
         words = {name: vocabulary[source].ids for name, source in made_of.items() if source in ids}
         derivations = (*maps, *masks.values(), *unique.values())

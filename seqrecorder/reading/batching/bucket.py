@@ -80,7 +80,7 @@ class LengthPlan(ABC):
             windows: `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
             number: int64 scalar that determines the order of the epoch; None if records are not shuffled.
         """
-        # Incoming windows may be small: they end at every file, and are no larger than `shuffle`.
+        # Incoming windows may be too small: they end at every file, and may be as small as `shuffle`.
         return in_turns(rebatched(windows, self.sorted_window) if self.sorted_window else windows, number)
 
     @abstractmethod
@@ -359,7 +359,7 @@ def _add_class(
         end = rows[row]
         steps = best[start] + (before[end] - before[start]) * distinct[end - 1]
         cost[rows] = np.minimum.reduceat(steps, first)
-        # Of equal minima take the leftmost: only for that one the start never decreases.
+        # Of equal minima, take the leftmost: only its start is certain never to decrease with `j`.
         at = np.flatnonzero(steps == cost[rows][row])
         hit, leftmost = np.unique(row[at], return_index=True)
         cut[rows[hit]] = start[at[leftmost]]

@@ -180,7 +180,7 @@ class Window(Strategy):
 
     def _first(self, lengths: Any, spans: Any, xp: Any) -> Any:
         """Return the start of the first window of each record; see `counts` for the arguments."""
-        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # with one real step
+        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # leaves one real step
         if self.since is not None:
             return xp.maximum(spans[:, 0] - self._offset, least)
         return xp.maximum(xp.minimum(self.room(lengths), 0), least)
