@@ -1,4 +1,4 @@
-"""Datasets: manifest, splits, generations and shards; checked by verify, recovered by salvage."""
+"""Datasets on disk: manifest, splits, generations and shards; also verification and salvage."""
 
 __all__ = [
     "exports",

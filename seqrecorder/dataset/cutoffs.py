@@ -26,12 +26,12 @@ else:
 
 @attrs.frozen
 class Cutoff(Generic[R]):
-    """A forecast origin: the series before it, and the span to forecast; made by `cutoffs`.
+    """Forecast origin, with the series before it and the span to forecast, as returned by `cutoffs`.
 
     Attributes:
-        since: first time to forecast, as for `Window(since=)`.
-        until: first time after the span, as for `Window(until=)`; None if the span ends with the data.
-        train: records cut before `since`.
+        since: first time to forecast; pass it to `Window(since=)`.
+        until: first time after the span; pass it to `Window(until=)`. None if the span ends with the data.
+        train: selection of the records, cut off before `since`.
     """
 
     since: Any
@@ -42,7 +42,7 @@ class Cutoff(Generic[R]):
 def cutoffs(
     selection: Selection[R], count: int, *, time: str, horizon: int, shift: int | None = None
 ) -> list[Cutoff[R]]:
-    """Compute rolling forecast origins: each has the series before it for training, and a span after it for testing.
+    """Compute rolling forecast origins, each with the series before it for training and a span to forecast for testing.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -63,11 +63,11 @@ def cutoffs(
     `step_size`, or `fh` and `step_length`.
 
     Args:
-        selection: complete series.
+        selection: records with the complete series.
         count: number of origins.
         time: name of the feature list with the times of the steps, which ascend.
-        horizon: number of times to forecast from an origin, counted among the distinct times of all series.
-        shift: number of times between two origins; None is `horizon`, so that no time is forecast twice.
+        horizon: number of times to forecast from each origin, counted among the distinct times of all series.
+        shift: number of times between two origins; None for `horizon`, so that no time is forecast twice.
 
     Returns:
         The origins, earliest first.

@@ -1,4 +1,4 @@
-"""Export of records to Arrow, pandas, polars, Hugging Face, Parquet, JSON Lines and numpy arrays.
+"""Export of records to Arrow, pandas, polars, Hugging Face, Parquet, JSON Lines and NumPy arrays.
 
 Each function implements the method of `Selection` with the same name. Only the requested fields are parsed, and no
 record objects are created.
@@ -39,7 +39,7 @@ def to_arrow(rows: Rows, fields: Fields) -> Any:
 
 
 def to_pandas(rows: Rows, fields: Fields) -> Any:
-    """Build a pandas frame; refuse NaN in optional fields, which pandas cannot distinguish from None."""
+    """Build a pandas frame; raise an error for NaN in optional fields, which pandas cannot distinguish from None."""
     _library("pandas")
     table = to_arrow(rows, fields).read_all()
     for field in rows.schema.select(fields).fields:
@@ -51,7 +51,7 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
                     "(fields=), or go to polars"
                 )
     try:
-        return table.to_pandas(integer_object_nulls=True)  # else optional integers become floats
+        return table.to_pandas(integer_object_nulls=True)  # otherwise, optional integers become floats
     except (ValueError, OverflowError) as error:
         days = [field.name for field in rows.schema.fields if field.element.name == "datetime64[D]"]
         raise OptionError(
@@ -61,7 +61,7 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
 
 
 def to_polars(rows: Rows, fields: Fields) -> Any:
-    """Build a polars frame; polars has no times in seconds, so these become milliseconds."""
+    """Build a polars frame; times in seconds become milliseconds, because polars has no seconds."""
     polars = _library("polars")
     return polars.from_arrow(_within_milliseconds(to_arrow(rows, fields)).read_all())
 
@@ -93,10 +93,10 @@ def to_jsonl(rows: Rows, path: str | os.PathLike[str], fields: Fields) -> None:
 
 
 def to_file(rows: Rows, path: str, fields: Fields) -> None:
-    """Write a file in the format that its suffix selects.
+    """Write a file in the format that its suffix implies.
 
     Raises:
-        OptionError: the suffix is unknown; for other errors see `Selection.to_parquet` and `Selection.to_jsonl`.
+        OptionError: the suffix is unknown. For all other errors, see `Selection.to_parquet` and `Selection.to_jsonl`.
     """
     name = path.lower()
     if name.endswith(".parquet"):
@@ -136,7 +136,7 @@ def _within_milliseconds(reader: Any) -> Any:
 
 
 def _for_parquet(reader: Any, optional: set[str]) -> Any:
-    """Convert optional vectors to lists, since some versions of pyarrow cannot read fixed-size lists with nulls."""
+    """Convert optional vectors to lists, because some versions of pyarrow cannot read fixed-size lists with nulls."""
     pa = pyarrow()
     kinds, names = list(reader.schema.types), reader.schema.names
     vectors = [i for i, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind) and names[i] in optional]
@@ -166,7 +166,7 @@ def _library(name: str) -> Any:
 
 
 def _joined(field: Field, parts: Sequence[Column]) -> Column:
-    """Concatenate the columns of one field."""
+    """Concatenate consecutive columns of one field."""
     lengths = np.empty(0, np.int64)
     empty = Column(
         np.empty((0, *field.rest), field.element.numpy),

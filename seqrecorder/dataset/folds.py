@@ -1,6 +1,6 @@
-"""Subsets of rows: conditions of `where`, and the parts and folds of `split` and `folds`.
+"""Subsets of the rows of a selection, for its methods `where`, `split` and `folds`.
 
-Splits of datasets that are being written are in `splits`.
+The splits of datasets that are being written are in `splits`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ S = TypeVar("S", bound=Sized)
 
 
 class Parts(dict[str, S]):
-    """Parts of a selection by name, a dictionary as accepted by `write`.
+    """Mapping from name to part of a selection, which `write` accepts.
 
     Attributes:
         shares: requested and actual shares.
@@ -60,7 +60,7 @@ class Parts(dict[str, S]):
 
 
 class Folds(list[tuple[S, S]]):
-    """List of folds, each a pair of a training and a held-out selection.
+    """List of folds: pairs of a training and a held-out selection.
 
     Attributes:
         shares: requested and actual shares of the held-out selections.
@@ -78,7 +78,7 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts by shares; return the row indices of each part by name, and the shares."""
+    """Deal rows into parts by shares; return a mapping from part to row indices, and the actual shares."""
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")
@@ -88,7 +88,7 @@ def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) 
 
 
 def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple[list[tuple[Places, Places]], Shares]:
-    """Deal rows into folds of equal shares; return row indices to train on and to hold out, and the shares."""
+    """Deal rows into equal folds; return the row indices to train on and to hold out in each, and the actual shares."""
     share = 1 / _check_folds(count)
     if len(rows) < count:
         raise OptionError(f"folds: {count} folds need as many records, there are {len(rows)}")
@@ -97,14 +97,14 @@ def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple
 
 
 def _check_folds(count: Any) -> int:
-    """Check the number of folds, and return it as an int; raise `OptionError` if it is invalid."""
+    """Check the number of folds and return it as an int; raise `OptionError` if it is invalid."""
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 2:  # noqa: PLR2004 - one fold has nothing to train on
         raise OptionError(f"folds: expected an int of 2 or more, got {count!r}")
     return int(count)
 
 
 def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = None) -> list[Any]:
-    """Return the value of each record: the value of a field, or the result of a function that reads `fields`.
+    """Compute a value per record: the value of a field, or the result of a function that reads `fields`.
 
     Raises:
         OptionError: `by` is neither a name nor callable, or the field has no single value per record.
@@ -117,7 +117,7 @@ def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = N
 
 
 def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Encode values as integers; return the code of each record, and the list of distinct values."""
+    """Assign a number to each distinct value; return the number for each record, and the distinct values."""
     known: dict[Any, int] = {}
     try:
         codes = [known.setdefault(value, len(known)) for value in values_by(rows, by, option)]
@@ -129,7 +129,7 @@ def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any
 def _deal(
     rows: Rows, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
 ) -> tuple[NDArray[np.int64], Shares]:
-    """Deal records or groups into parts; return the number of each record's part, and the shares."""
+    """Deal records or groups into parts; return the index of each record's part, and the actual shares."""
     ranks = ranked(rows.store.splits, rows.array(), seed)
     strata, kinds = (np.zeros(len(rows), np.int64), [None])
     if stratify is not None:
@@ -162,9 +162,9 @@ def _deal(
 def _deal_records(
     targets: NDArray[np.float64], strata: NDArray[np.int64], ranks: NDArray[np.uint64], kinds: int
 ) -> NDArray[np.int64]:
-    """Deal records into parts, in each stratum as close to the shares as whole records allow.
+    """Deal the records of each stratum into parts, as close to the shares as whole records allow.
 
-    Rounding errors carry over to the next stratum, so a part misses its share by less than one record overall, and by
+    Rounding errors carry over to the next stratum. So a part misses its share by less than one record overall, and by
     less than two in each stratum.
     """
     order = np.lexsort((ranks, strata))
@@ -174,7 +174,7 @@ def _deal_records(
     for size in np.bincount(strata, minlength=kinds).tolist():
         ideal = targets * size + carried
         counts = np.maximum(0, np.floor(ideal + 1e-9)).astype(np.int64)
-        while counts.sum() > size:  # carried remainders may exceed the size of the stratum
+        while counts.sum() > size:  # rounding errors carried over may exceed the size of the stratum
             counts[np.argmax(np.where(counts > 0, counts - ideal, -np.inf))] -= 1
         for index in np.argsort(counts - ideal, kind="stable")[: size - int(counts.sum())].tolist():
             counts[index] += 1
@@ -187,21 +187,21 @@ def _deal_records(
 def _deal_groups(
     targets: NDArray[np.float64], groups: NDArray[np.int64], strata: NDArray[np.int64], ranks: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Deal groups into parts, largest first, each to the part whose deficits match the group best.
+    """Deal groups into parts, largest group first, each to the part with the largest deficit in the group's strata.
 
-    Deficits are weighted by stratum, so rare strata matter as much as frequent ones.
+    Deficits are weighted, so that rare strata matter as much as frequent ones.
     """
     count = int(groups.max()) + 1
     sizes = np.zeros((count, int(strata.max()) + 1))
     np.add.at(sizes, (groups, strata), 1)
-    sizes = np.column_stack([sizes, sizes.sum(1)])  # all records form one more stratum
+    sizes = np.column_stack([sizes, sizes.sum(1)])  # all records together form one more stratum
     first = np.full(count, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, groups, ranks)
     totals = sizes.sum(0)
     lacks = targets[:, None] * totals
     weighed = sizes / totals**2
     part = np.empty(count, np.int64)
-    waiting = int(np.count_nonzero(targets))  # parts without a group
+    waiting = int(np.count_nonzero(targets))  # number of parts without a group so far
     is_empty = targets > 0
     order = np.lexsort((first, -sizes[:, :-1].max(1), -sizes[:, -1]))
     for done, group in enumerate(order.tolist()):
@@ -236,7 +236,7 @@ def matching(
     fields: Sequence[str] | None,
     values: Mapping[str, Any],
 ) -> NDArray[np.bool_]:
-    """Return the mask of the rows that match the arguments of `Selection.where`; raises its errors."""
+    """Return the mask of the rows that match the arguments of `Selection.where`; raise the same errors."""
     if predicate is not None and not callable(predicate):
         raise OptionError(f"where: expected a callable, and values by the names of fields, got {predicate!r:.100}")
     if predicate is None and (fields is not None or not values):
@@ -288,7 +288,7 @@ Straddling = Literal["error", "drop", "cut"]
 
 
 def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
-    """Cut rows into consecutive time ranges."""
+    """Split rows into consecutive time ranges; return the parts by name, and the actual shares."""
     time_field(rows.schema, time, "time")
     rule = TimeRule.of(at, time, end, straddling, "at:")
     if straddling == "cut":
@@ -309,7 +309,7 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
-    """Find the first step of each split in each record, then its number of steps: int64 `(n, splits + 1)`."""
+    """Find where each split begins in each record, plus the record's length: int64 `(n, splits + 1)`."""
     in_time = SplitsInTime(rule, rows.schema)
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
@@ -328,7 +328,7 @@ def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:
 
 
 def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Count the steps at each time; return the distinct times, ascending, and their counts."""
+    """Count the steps at each time; return the distinct times, ascending, and the counts."""
     field = time_field(rows.schema, time, "time")
     if not field.is_list:
         raise OptionError(f"time: expected a time for each step, got {field!r}")
@@ -343,10 +343,10 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Rows, Rows]], Shares]:
-    """Cut rows into walk-forward folds: pairs of the records to train on and the records to hold out.
+    """Split rows into walk-forward folds, pairs of records to train on and to hold out; also return the actual shares.
 
-    With groups (`by`), each fold holds out the records of its groups in its period, and trains on the earlier records
-    of the other groups.
+    With groups (`by`), a fold holds out the records of its own groups in its period, and trains on earlier records of
+    the other groups.
     """
     count = _check_folds(count)
     if not len(rows):
@@ -395,7 +395,7 @@ def folds_in_time(
 
 
 def _fold_bounds(times: NDArray[Any], counts: NDArray[np.int64], folds: int) -> NDArray[Any] | None:
-    """Compute start times for folds that hold out equal counts; return None if there are too few times."""
+    """Compute the start times of folds with equal counts; return None if there are too few distinct times."""
     total = int(counts.sum())
     size = total // (folds + 1)
     firsts = np.searchsorted(np.cumsum(counts), [total - (folds - fold) * size for fold in range(folds)], "right")
@@ -417,7 +417,7 @@ def _too_few_times(starts: NDArray[Any], count: int, what: str) -> OptionError:
 
 
 def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
-    """Return the start and end time of each record, and the field of the start times."""
+    """Read the start and end time of each record; return them and the field with the start times."""
     field = time_field(rows.schema, time, "time")
     other = field if end is None else time_field(rows.schema, end, "end")
     starts: list[NDArray[Any]] = [np.empty(0, field.element.numpy)]

@@ -1,13 +1,12 @@
-"""Publish staged files as a dataset, or as an addition to a dataset.
+"""Publication of staged files as a dataset, or as an addition to a dataset.
 
 If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Otherwise
-the new files are moved beside the old ones, and then one rename replaces the manifest. File names contain the
-generation, so a file that a reader has open never changes. Until the manifest is replaced, the new files belong to no
-dataset.
+the new files are moved beside the old ones, and then one rename replaces the manifest. Until then, the new files belong
+to no dataset. File names contain the generation, so a file that a reader has open never changes.
 
-A writer records the state of the destination when it starts, and publishes only if that is unchanged: of two concurrent
-writers the first one wins, and the other raises an error. States are compared by the text of their manifests, which
-contain the digests of all files.
+A writer records the state of the destination when it starts, and publishes only if that is unchanged. So the first of
+two concurrent writers wins, and the other one raises an error. States are compared by the text of the manifest, which
+contains the digests of all files.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def named(manifest: Manifest) -> set[str]:
 
 
 def _owned(locked: Held, split: str) -> dict[str, int]:
-    """Map file names in a split's directory to their generations; names that other programs may use are left out."""
+    """Map the file names in a split's directory to generations, without names that other programs may use."""
     names = {name: generation_of(split, name) for name in locked.entries(split)}
     return {
         name: number
@@ -81,7 +80,7 @@ def _owned(locked: Held, split: str) -> dict[str, int]:
 
 
 def _listings(locked: Held, manifest: Manifest, first: int = 0) -> set[str]:
-    """List the paths of the `examples.csv` files of a manifest, from generation `first` up to its own."""
+    """List the paths of a dataset's `examples.csv` files, from generation `first` up to the manifest's."""
     return {
         f"{split}/{name}"
         for split in manifest.splits
@@ -93,8 +92,8 @@ def _listings(locked: Held, manifest: Manifest, first: int = 0) -> set[str]:
 def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
-    These are the files that the manifest names, the listings, the key index, the statistics, and leftovers of killed
-    writers. Except for the files that the manifest names, their names are used by no other program.
+    These are the files that the manifest names, the `examples.csv` files, the key index, the statistics, and leftovers
+    of killed writers. Except for those in the manifest, no other program uses such names.
     """
     ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST)
     ours |= {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
@@ -106,7 +105,7 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
 
 
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
-    """List the paths in a directory besides the files `ours`, their directories and the manifest."""
+    """List all paths in a directory, except for the files `ours`, their directories and the manifest."""
     files = {*ours, MANIFEST}
     parents = {path.rpartition("/")[0] for path in files}
     parents |= {path.rpartition("/")[0] for path in parents} - {""}
@@ -128,9 +127,9 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 
 
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
-    """Remove the leftovers of a writer that was killed during a publication, as listed in its note.
+    """Remove the leftovers of a writer that was killed during a publication; its note lists them.
 
-    A note is a copy of a manifest that is kept in the dataset's directory while the files it names are added or
+    A note is a copy of a manifest in the dataset's directory. It exists while the files in that manifest are added or
     removed.
 
     Args:
@@ -140,7 +139,7 @@ def clean_up(locked: Held, manifest: Manifest | None) -> None:
     for note in locked.entries():
         if not _NOTE.fullmatch(note):
             continue
-        with contextlib.suppress(ManifestError):  # the note is incomplete, so its publication had not begun
+        with contextlib.suppress(ManifestError):  # an incomplete note: its publication had not begun
             noted = parse_manifest(locked.read(note) or b"", locked.path)
             if manifest is None or noted.to_json() != manifest.to_json():
                 locked.remove(_leftovers(locked, noted, manifest))
@@ -148,13 +147,13 @@ def clean_up(locked: Held, manifest: Manifest | None) -> None:
 
 
 def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[str]:
-    """List the paths of the files of a noted manifest that the current one does not name."""
+    """List the files that a note's manifest names and the current manifest does not."""
     first = noted.generation if manifest is not None and noted.generation > manifest.generation else 0
     return named(noted) - (set() if manifest is None else named(manifest)) | _listings(locked, noted, first)
 
 
 class ChangedError(DatasetError):
-    """The destination was changed by another writer, and is left unchanged."""
+    """Another writer has changed the destination, so nothing was published."""
 
 
 @attrs.frozen
@@ -164,7 +163,7 @@ class Standing:
     Attributes:
         text: text of its manifest; None if there was no dataset.
         manifest: the parsed manifest; None if there was none.
-        generation: generation number of the files to write.
+        generation: generation number for the files to write.
     """
 
     text: bytes | None = None
@@ -172,9 +171,9 @@ class Standing:
     generation: int = 0
 
     def check_opened(self, digest: str, where: object) -> None:
-        """Raise if a dataset that is rewritten from its own records has changed since it was opened.
+        """Raise an error if a dataset to rewrite from its own records has changed since it was opened.
 
-        The publication compares the destination with this state, and thus with the opened dataset.
+        This compares the opened dataset with this state; the publication compares this state with the destination.
 
         Args:
             digest: SHA-256 of the opened manifest, in hexadecimal.
@@ -205,7 +204,7 @@ _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BE
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
-    """Read the state of the destination, and check that it can be written.
+    """Read the state of the destination, and check that it may be written.
 
     Args:
         dataset: directory of the destination.
@@ -226,7 +225,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         if schema.fields != old.schema.fields and not schema.extends(old.schema):
-            # New optional fields are allowed if the dataset has their alignment group.
+            # New optional fields are allowed if the dataset already has their alignment group.
             new = [field for field in schema.fields if source_of(field, old.schema.fields) is None]
             fitting = {field.name for field in new if not field.is_list or field.group in old.schema.groups}
             every = schema.changes_since(old.schema)
@@ -244,12 +243,12 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
 
 
 def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
-    """Parse the manifest of a dataset that is about to be overwritten, to know its files.
+    """Parse the manifest of a dataset to overwrite, which lists the files to remove.
 
     Args:
         text: text of the manifest.
         dataset: directory of the dataset.
-        where: directory or URL, for messages.
+        where: directory or URL of the dataset, for messages.
 
     Raises:
         DatasetExistsError: the manifest is damaged, or does not describe a dataset.
@@ -284,17 +283,17 @@ def publish(
     Args:
         staging: directory with the new files.
         new: the new manifest.
-        old: expected state of the destination; for an overwrite, the destination may be empty by now.
-        keep: whether the old files stay, because the new manifest names them as well. Otherwise the files of the old
-            manifest are removed after the publication, along with files whose names only a writer uses. All other files
-            in the directory stay.
+        old: expected state of the destination; for an overwrite, it may also be empty by now.
+        keep: whether the old files stay because the new manifest names them as well. Otherwise, they are removed after
+            the publication, together with files that only a writer can have left. All other files in the directory
+            stay.
         outer: the caller's lock on the destination, if it already holds one and `keep` is true.
 
     Returns:
-        The new manifest as written; its assets may have moved.
+        The new manifest as written; the paths of its assets may differ.
 
     Raises:
-        DatasetError: another process changed the dataset in the meantime; it is left unchanged.
+        DatasetError: another process has changed the dataset in the meantime; it stays as it is.
         DatasetExistsError: the destination was created in the meantime.
         ShardWriteError: a file could not be written or moved; the destination is unchanged.
     """
@@ -336,18 +335,18 @@ def merge_into(
     """Move the files of a staging directory into a directory, and replace its manifest.
 
     Args:
-        dataset: the directory.
+        dataset: directory of the dataset.
         staging: directory with the new files, on the same file system.
-        new: see `publish`; None for files without a manifest.
-        old: see `publish`.
-        keep: see `publish`.
-        outer: see `publish`.
+        new: new manifest; None for files without a manifest.
+        old: expected state of the directory.
+        keep: whether the old files stay; see `publish`.
+        outer: the caller's lock on the directory, if it already holds one.
 
     Returns:
-        See `publish`.
+        The new manifest as written; None for files without a manifest.
 
     Raises:
-        DatasetError: see `publish`.
+        DatasetError: another process has changed the dataset in the meantime.
         ShardWriteError: a file could not be moved; the directory is unchanged.
     """
     if new is not None and old.text is not None and not keep:
@@ -367,7 +366,7 @@ def merge_into(
                 replaced = belongings(locked, old.manifest)
             known = named(old.manifest) | _listings(locked, old.manifest)
             locked.remove(belongings(locked, old.manifest) - known)  # leftovers of killed writers
-        # An overwrite notes the old files too: if it is killed before it removes them, only the note lists them.
+        # An overwrite also notes the old files: if it is killed before it removes them, only the note lists them.
         noted = [text] if keep else [text, old.text]
         notes = {f".{MANIFEST}.files-{secrets.token_hex(8)}": manifest for manifest in noted if manifest is not None}
         moved, created = list[str](), list[str]()
@@ -380,11 +379,11 @@ def merge_into(
             if not locked.is_in_place:
                 old.raise_changed(locked.path)
         except BaseException:
-            # After an error, only the old dataset must remain.
+            # After an error, nothing but the old dataset may remain.
             _restore(locked, old.text)
             locked.remove([*moved, *notes], created)
             raise
-        # The new dataset is published, so failing to remove old files is no error: the next writer tries again.
+        # The dataset is published, so it is no error if old files cannot be removed; the next writer tries again.
         left = locked.remove(replaced - set(moved))
         if left:
             _LOG.warning("%s was overwritten, but old files of it could not be removed: %s", dataset, ", ".join(left))
@@ -410,7 +409,7 @@ def _check_unchanged(locked: Held, old: Standing) -> None:
 
 
 def _check_complete(locked: Held, manifest: Manifest) -> None:
-    """Raise if a file of the dataset is missing, since another process may be removing the dataset."""
+    """Raise an error if a file of the dataset is missing, because another process may be removing the dataset."""
     gone = sorted(path for path in named(manifest) if not locked.finds(path))
     if gone:
         raise DatasetNotFoundError(
@@ -421,7 +420,7 @@ def _check_complete(locked: Held, manifest: Manifest) -> None:
 
 
 def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
-    """Add the generation to file names without one, so that no file of the old dataset is replaced."""
+    """Add the generation to file names that lack one, so that no file of the old dataset is replaced."""
     generation = manifest.generation
     for split in manifest.splits:
         examples = staging / split / examples_name()
@@ -438,7 +437,7 @@ def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
 
 
 def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> None:
-    """Move all files but the manifest; add each file to `moved`, and each new directory to `created`, beforehand.
+    """Move all files except the manifest; before that, append each file to `moved` and each directory to `created`.
 
     Raises:
         DatasetExistsError: a user's file has the same name, or one that differs only in case.

@@ -1,8 +1,8 @@
 """Search for duplicate keys: in a stream of records, in other parts, or in a dataset being appended to.
 
-The key index is a hidden file beside the manifest, a cache of the keys in the shards. If it is missing, damaged, or
-belongs to another manifest, the keys are read from the shards. Format, all little-endian: `SRKEYS01`, the SHA-256 of
-its owner, the CRC-32 of the hashes as a uint32, and the ascending uint64 hashes.
+The key index is a hidden file beside the manifest that caches the hashes of the keys. If it is missing, damaged, or
+belongs to another manifest, the keys are read from the shards. Its format, all little-endian: `SRKEYS01`, the SHA-256
+of the key fields and the manifest, the CRC-32 of the hashes as a uint32, and the ascending uint64 hashes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _LAST = (1 << 64) - 1
 
 
 class KeyRegistry:
-    """Index that finds duplicate keys in a stream; it needs 12 bytes per key (16 from position 2**32 on).
+    """Index that finds duplicate keys in a stream, with 12 bytes per key (16 from position 2**32 on).
 
-    The index is a log-structured merge: sorted runs of hashes and positions, each more than twice as long as the next;
-    runs that would break this rule are merged. Small blocks cost more per key. While the two largest runs are merged,
-    memory use doubles.
+    The index is a log-structured merge: sorted runs of hashes and positions, each more than twice as long as the next.
+    Runs that break this rule are merged. Small blocks take more time per key. Memory use doubles while the two largest
+    runs are merged.
 
     Only hashes are compared: among n distinct keys, two share a 64-bit hash with a probability of about
     n**2 / 2**65, which is 3e-8 for 10**6 keys, 3e-6 for 10**7 and 3e-4 for 10**8.
@@ -71,7 +71,7 @@ class KeyRegistry:
         return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
 
     def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Register a block of keys, and find the earlier position of each duplicate.
+        """Register a block of keys; for each duplicate, find the position of its first occurrence.
 
         Args:
             hashes: hash of each key, uint64 of shape (n,); n of about 1,000 is fastest.
@@ -88,7 +88,7 @@ class KeyRegistry:
         distinct, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         known = self._lookup(distinct)
         is_new = known < 0
-        # A duplicate gets the registered position of its key, else the position of its first occurrence in this block.
+        # The first occurrence of a duplicate is either registered or in this block.
         earlier: NDArray[np.int64] = np.where(is_new, positions[firsts], known)[inverse]
         earlier[firsts] = known
         self._append(distinct[is_new], positions[firsts[is_new]])
@@ -111,7 +111,7 @@ class KeyRegistry:
         runs = self._runs
         runs.append((hashes, narrow))
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            # `_merge` empties the lists, so that it owns the only references and can free arrays early.
+            # `_merge` empties the lists, so it can free each array as soon as that is merged.
             runs.append(_merge([*runs.pop()], [*runs.pop()]))
 
 
@@ -125,7 +125,7 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
     rest[indices] = False
     merged: list[NDArray[Any]] = []
     for _ in range(2):
-        # Drop each input as soon as its column is merged: memory peaks here.
+        # Drop each input as soon as its column is merged, because memory use peaks here.
         source, into = few.pop(0), many.pop(0)
         column = np.empty(length, np.result_type(source, into))
         column[indices] = source
@@ -134,14 +134,14 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
     return merged[0], merged[1]
 
 
-_MEMORY_BYTES = 512 << 20  # of hashes in memory, for a merge or an index
+_MEMORY_BYTES = 512 << 20  # memory for hashes, in a merge or for an index
 _HASH_BYTES = 8
 MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
 """Maximum number of hashes to sort in memory; `commit` writes no index for more keys."""
 
 
 class SortedHashes:
-    """File of 64-bit hashes, little-endian and ascending, that is read once from start to end.
+    """Reader of a file of ascending 64-bit hashes, little-endian, from start to end.
 
     The file is open only during reads, because a merge may read more files than a process can have open.
 
@@ -175,7 +175,7 @@ class SortedHashes:
         return hashes
 
     def finds(self, value: int) -> bool:
-        """Check whether a hash is in the file; raises `ShardReadError` as `read_through` does."""
+        """Check whether a hash is in the file; raise `ShardReadError` if that can no longer be read."""
         if not self._size:
             return False
         with self._reading():
@@ -187,7 +187,7 @@ class SortedHashes:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError) as error:  # the file was removed, or cut short
+        except (OSError, ValueError) as error:  # the file was removed or truncated
             raise ShardReadError(
                 f"{self._path}: cannot be read: {error}; if another process has changed the dataset, try again",
                 path=self._path,
@@ -195,13 +195,14 @@ class SortedHashes:
 
 
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
-    """Merge files of hashes; yield the hashes in ascending order, one range of values at a time.
+    """Merge files of hashes; yield all hashes in ascending order, one range of values at a time.
 
-    Hashes are uniformly distributed, so the hashes of all files in one range fit into memory.
+    Hashes are uniformly distributed, so ranges of equal width contain about equal numbers of hashes, which fit into
+    memory.
 
     Args:
-        files: files of hashes; each is read to its end.
-        memory_bytes: approximate memory for the hashes of a range; collecting them takes twice as much.
+        files: files of hashes, which are read to their ends.
+        memory_bytes: approximate memory for the hashes of a range; collecting them takes up to twice as much.
     """
     total = sum(map(len, files))
     ranges = -(-total * _HASH_BYTES // memory_bytes)
@@ -209,7 +210,7 @@ def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYT
         pieces = [file.read_through(_LAST * number // ranges) for file in files]
         together = np.empty(sum(piece.size for piece in pieces), np.uint64)
         start = 0
-        while pieces:  # free each one once it is copied
+        while pieces:  # free each piece once it is copied
             piece = pieces.pop()
             together[start : start + piece.size] = piece
             start += piece.size
@@ -219,8 +220,8 @@ def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYT
 
 _MAGIC = b"SRKEYS01"
 _HEAD = len(_MAGIC) + 32 + 4
-_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20  # below all of these limits, reading the shards is as fast as an index
-_TOGETHER = 1 << 20  # bytes read at a time
+_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20  # below all three limits, reading the shards is as fast as an index
+_TOGETHER = 1 << 20  # bytes to read at a time
 
 
 def pays(manifest: Manifest) -> bool:
@@ -230,7 +231,7 @@ def pays(manifest: Manifest) -> bool:
 
 
 def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> SortedHashes | None:
-    """Open the index of a dataset's keys; return None if there is none for this manifest, or it is damaged.
+    """Open the key index of a dataset; return None if there is none for this manifest, or if it is damaged.
 
     Args:
         directory: directory of the dataset.
@@ -251,13 +252,13 @@ def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> Sorted
 def write_key_index(
     directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64], outer: Held | None = None
 ) -> None:
-    """Write the index of a dataset's keys, unless the dataset has changed in the meantime.
+    """Write the key index of a dataset, unless the dataset has changed in the meantime.
 
     Args:
         directory: directory of the dataset.
         text: text of the published manifest.
         names: names of the fields that identify a record.
-        hashes: uint64, ascending.
+        hashes: hashes of all keys, uint64, ascending.
         outer: the caller's lock on the directory, if it already holds one.
 
     Raises:
@@ -276,12 +277,13 @@ def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
 
 
 class UniqueKeys:
-    """Search for records with duplicate keys; without a key field, every record is new.
+    """Detector of records with duplicate keys; without a key field, all records count as new.
 
     Args:
-        schema: the schema of the records.
-        on_duplicate: treatment of a second record with the same key.
-        needs: value of the property `needs` for the original class, if `schema` is rebuilt and lacks the hooks.
+        schema: schema of the records.
+        on_duplicate: treatment of a second record with the same key: `error`, or `first` to drop it.
+        needs: value of the property `needs` for the original class, if `schema` was rebuilt from a manifest and lacks
+            the hooks.
     """
 
     def __init__(
@@ -293,8 +295,8 @@ class UniqueKeys:
     ) -> None:
         self._on_duplicate = on_duplicate
         self._key = schema.key_field
-        # Chunks that the caller writes as records share a key, and differ in their chunk number. If the class has the
-        # hook `split`, records are not in chunks yet.
+        # Chunks that the caller writes as records share a key and differ in the chunk number. If the class has the hook
+        # `split`, records are not split into chunks yet.
         chunks_itself = callable(getattr(schema.record_class, "split", None))
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
         if needs is not None and self._chunk is not None and self._chunk.name not in needs:
@@ -309,7 +311,7 @@ class UniqueKeys:
         return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
 
     def register(self, manifest: Manifest, text: bytes) -> None:
-        """Register the keys of a dataset being appended to.
+        """Register the keys of the dataset being appended to.
 
         Args:
             manifest: manifest of the dataset.
@@ -328,12 +330,12 @@ class UniqueKeys:
         self._old_hashes = self._registry.hashes
 
     def save(self, manifest: Manifest, added: Mapping[str, SplitInfo], *, hooks: bool) -> None:
-        """Write the key index for the next append, if it saves time.
+        """Write the key index for the next append, if that will save time.
 
         Args:
             manifest: the published manifest.
-            added: the splits of the append alone.
-            hooks: whether the class has hooks, so that stored keys may differ from the keys of the sources.
+            added: mapping from split name to the part that this append added.
+            hooks: whether the class has hooks, which may make stored keys differ from the keys of the sources.
 
         Raises:
             ShardReadError: a shard cannot be read.
@@ -352,7 +354,7 @@ class UniqueKeys:
         return None if self._key is None else self._registry.hashes
 
     def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Hash the key of each record, equally in every process; return hashes and the mask of records with keys."""
+        """Hash the key of each record, alike in every process; return the hashes and the mask of records with a key."""
         identities = self._identities(records) if self._key is not None else [None] * len(records)
         usable = np.array([identity is not None for identity in identities], np.bool_)
         hashes = np.zeros(usable.size, np.uint64)
@@ -360,12 +362,12 @@ class UniqueKeys:
         return hashes, usable
 
     def add(self, hashes: NDArray[np.uint64]) -> int | None:
-        """Register hashes from `hashes_of`; return the index of the first duplicate, or None."""
+        """Register hashes from `hashes_of`; return the index of the first duplicate, or None if all are new."""
         doubled = np.flatnonzero(self._registry.add(hashes, len(self._registry)) >= 0)
         return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
-        """Yield the keys in the shards of splits in batches; keys of chunks include the chunk number.
+        """Read the keys in the shards of splits, and yield them in batches; a chunk's key includes its number.
 
         Raises:
             ShardReadError: a shard is damaged.
@@ -384,18 +386,18 @@ class UniqueKeys:
         return map(key_hashes, self.stored(manifest, splits))
 
     def keep(self, records: Sequence[Any], positions: NDArray[np.int64]) -> list[int] | None:
-        """Select the records with new keys; return their indices, or None for all.
+        """Select the records with new keys; return their indices, or None for all records.
 
         Args:
-            records: the records.
-            positions: position of each record, int64.
+            records: records to check.
+            positions: position of each record, int64 `(n,)`.
 
         Raises:
-            DuplicateKeyError: a key exists already, and `on_duplicate` is `"error"`.
+            DuplicateKeyError: a key is already registered, and `on_duplicate` is `"error"`.
         """
         if self._key is None:
             return None
-        # Encoding reports records without a key, or with a key of another type.
+        # Records without a key, or with a key of the wrong type, are left to encoding, which reports them.
         hashes, has_key = self.hashes_of(records)
         usable = np.flatnonzero(has_key)
         positions = positions[usable]

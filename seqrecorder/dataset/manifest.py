@@ -1,7 +1,8 @@
-"""The manifest: what a finished dataset contains.
+"""The manifest, which describes the contents of a finished dataset.
 
 `manifest.json` is written last, so a directory that contains one is a complete dataset. It contains neither times nor
-paths, so equal data have equal manifests. When read, it is untrusted: every name is checked, and nothing is evaluated.
+paths, so equal data have equal manifests. Its contents are not trusted: every name is checked, and nothing is
+evaluated.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression
 
 
-_MOST_SPLITS = 6  # curves in a picture
+_MOST_SPLITS = 6  # maximum number of curves in a picture
 _BINS = 30
 
 
 def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
-    """Draw the lengths of the records of each split as SVG; return an empty text if all are 0.
+    """Draw the distribution of the lengths in each split as SVG; return an empty string if all lengths are 0.
 
     Args:
-        splits: pairs of a length and the number of records with that length, for each split by name.
+        splits: mapping from split name to pairs of a length and the number of records with that length.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -75,12 +76,12 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_MAGIC = b"SRSTAT03"  # versions 01 and 02 counted values that do not occur, so their statistics are recomputed
+_MAGIC = b"SRSTAT03"  # versions 01 and 02 counted values that do not occur, so their statistics are computed again
 _HEAD = len(_MAGIC) + 64
 
 
 def read_statistics(directory: Path, text: bytes) -> bytes | None:
-    """Read the statistics stored for a manifest; return None if there are none.
+    """Read the statistics stored with a dataset; return None if there are none for this manifest.
 
     Args:
         directory: directory of the dataset.
@@ -102,7 +103,7 @@ def read_statistics(directory: Path, text: bytes) -> bytes | None:
 
 
 def write_statistics(directory: Path, text: bytes, data: bytes) -> None:
-    """Store statistics for a manifest, unless the dataset has changed in the meantime.
+    """Store statistics with a dataset, unless it has changed in the meantime.
 
     Raises:
         DatasetNotFoundError: the dataset was removed.
@@ -121,19 +122,19 @@ _NO_HEX = bytes(range(128)).translate(None, b"0123456789abcdef")
 
 @attrs.frozen
 class ShardInfo:
-    """One shard of a split.
+    """Entry of a shard in the manifest.
 
     Attributes:
-        name: file name inside the split's directory.
+        name: file name in the directory of the split.
         records: number of records.
-        steps: sum of the records' lengths in the first alignment group.
+        steps: sum of the lengths of the records in the first alignment group.
         bytes: size of the file.
-        sha256: digest of the file, in hex.
-        lengths_sha256: digest of the lengths file beside it, in hex.
-        bins: histogram of the lengths, as text (see `bins_text`). It is parsed on demand, since a dataset may have a
-            million shards.
-        start: position in the split of the shard's first record, in written order.
-        step: distance in positions between two records of the shard.
+        sha256: SHA-256 of the file, in hexadecimal.
+        lengths_sha256: SHA-256 of its lengths file, in hexadecimal.
+        bins: histogram of the lengths, as a string (see `bins_text`). It is parsed on demand, because a dataset may
+            have a million shards.
+        start: position of the first record in the written order of the split.
+        step: distance between the positions of consecutive records of the shard.
     """
 
     name: str
@@ -148,7 +149,7 @@ class ShardInfo:
 
     @property
     def histogram(self) -> tuple[tuple[int, int], ...]:
-        """`(largest length, records)` of each bin of lengths, ascending.
+        """Pairs `(largest length, records)`, one per bin of lengths, ascending.
 
         Raises:
             ManifestError: the histogram is invalid.
@@ -157,11 +158,11 @@ class ShardInfo:
 
     @property
     def lengths_name(self) -> str:
-        """File name of the lengths, inside the split's directory."""
+        """Name of the lengths file in the directory of the split."""
         return lengths_name(self.name)
 
     def files(self, split: str) -> list[Wanted]:
-        """List the shard and its lengths, as files of the dataset."""
+        """List the shard and its lengths file as files of the dataset."""
         lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
         return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
 
@@ -171,7 +172,7 @@ COLUMNS = ("name", "records", "steps", "bytes", "sha256", "lengths_sha256", "his
 
 
 def bins_text(bins: Any) -> str:
-    """Format a histogram as text.
+    """Format a histogram as a string.
 
     >>> bins_text([(3, 2), (5, 1)])
     '3:2 5:1'
@@ -183,7 +184,7 @@ _HISTOGRAM = re.compile(r"(?:[0-9]{1,19}:[0-9]{1,19}(?: +|$))*")
 
 
 def _bins(text: Any) -> tuple[tuple[int, int], ...]:
-    """Parse a histogram from text; raise `ManifestError` if it is invalid."""
+    """Parse a histogram from a string; raise `ManifestError` if it is invalid."""
     is_one = isinstance(text, str) and _HISTOGRAM.fullmatch(text)
     numbers = list(map(int, text.replace(":", " ").split())) if is_one else [-1]
     if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 1 << 63:
@@ -192,7 +193,7 @@ def _bins(text: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _only(text: str, others: bytes) -> bool:
-    """Check whether a text is ASCII and contains none of the characters in `others`."""
+    """Check whether a string is ASCII and contains no character of `others`."""
     return text.isascii() and len(text.encode().translate(None, others)) == len(text)
 
 
@@ -209,7 +210,7 @@ def _check_counts(values: list[Any]) -> None:
 
 
 def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
-    """Parse the shards of a split from columns of unknown origin, with histograms as text.
+    """Check untrusted columns, with histograms as strings, and build the entries of a split's shards.
 
     Raises:
         ValueError: a value is invalid, or a name is not a plain file name.
@@ -221,7 +222,7 @@ def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
     names, histograms = data["name"], data["histogram"]
     check_names(names, "shard")
     for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
-        lengths_name(name)  # raises if it is not the name of a shard
+        lengths_name(name)  # raises an error if it is not the name of a shard
     for each in ("sha256", "lengths_sha256"):
         _check_digests(data[each])
     for each in _COUNTS:
@@ -240,12 +241,12 @@ DEEPEST = 100
 
 @attrs.frozen(slots=False, repr=False)
 class SplitInfo:
-    """One split.
+    """Entry of a split in the manifest.
 
     Attributes:
-        name: name of the split, and of its directory.
-        shards: shards in order.
-        together: histogram of all shards as text, if the manifest contains it; otherwise None.
+        name: name of the split and of its directory.
+        shards: shards, in order.
+        together: histogram of all shards as a string; None if the manifest does not contain it.
     """
 
     name: str
@@ -263,17 +264,17 @@ class SplitInfo:
 
     @functools.cached_property
     def steps(self) -> int:
-        """Sum of the records' lengths in the first alignment group."""
+        """Sum of the lengths of the records in the first alignment group."""
         return sum(shard.steps for shard in self.shards)
 
     @functools.cached_property
     def bytes(self) -> int:
-        """Size of all shards."""
+        """Size of all shards in bytes."""
         return sum(shard.bytes for shard in self.shards)
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]]:
-        """`(largest length, records)` of each bin of the lengths of all records, ascending.
+        """Pairs `(largest length, records)`, one per bin of the lengths of all records, ascending.
 
         Raises:
             ManifestError: a histogram is invalid.
@@ -281,7 +282,7 @@ class SplitInfo:
         return self.sum_bins() if self.together is None else list(_bins(self.together))
 
     def sum_bins(self) -> list[tuple[int, int]]:
-        """Sum the histograms of the shards."""
+        """Add up the histograms of the shards."""
         total = collections.Counter[int]()
         for shard in self.shards:
             for length, records in shard.histogram:
@@ -291,19 +292,18 @@ class SplitInfo:
 
 @attrs.frozen
 class AssetInfo:
-    """One of the user's own files.
+    """Entry of an asset, one of the user's own files, in the manifest.
 
     Attributes:
-        sha256: digest of the file, in hex.
-        generation: generation that added the file. A file never changes in place: later versions have their own
-            directory.
+        sha256: SHA-256 of the file, in hexadecimal.
+        generation: generation that added the file. A later version is stored in another directory.
     """
 
     sha256: str
     generation: int = 0
 
     def relative(self, name: str) -> str:
-        """Build the path of the asset inside the dataset."""
+        """Build the path of the asset relative to the dataset."""
         return f"{ASSETS}/g{self.generation:04d}/{name}" if self.generation else f"{ASSETS}/{name}"
 
 
@@ -313,18 +313,18 @@ BY_FUNCTION = "()"
 
 @attrs.frozen
 class Splitting:
-    """Rule that assigned records to splits, for appends to continue it.
+    """Rule by which records were assigned to splits, so that appends can continue it.
 
     Attributes:
         seed: seed of the hash.
         shares: share of each split; None if splits were named record by record.
-        by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`. If None, the key field is hashed, or the
-            position if there is no key field.
-        sources: number of source records so far, which is the position of the next one.
-        groups: hashes of the groups in each split, by split name, for `Balanced` and strata; otherwise None.
+        by: name of the attribute in `split_by`, or `BY_FUNCTION`. None if the key field was hashed, or the position if
+            there is no key field.
+        sources: number of source records so far, and so the position of the next one.
+        groups: mapping from split to the hashes of its groups, for `Balanced` and strata; otherwise None.
         stratify: name of the attribute that determines the stratum, or `BY_FUNCTION`; None without strata.
-        strata: strata by the hash of their value, each with its number of records per split.
-        time: result of `TimeRule.to_dict` for splits by time; otherwise None.
+        strata: mapping from the hash of a stratum's value to the stratum; None without strata.
+        time: JSON data from `TimeRule.to_dict` for splits by time; otherwise None.
     """
 
     seed: int = 0
@@ -337,7 +337,7 @@ class Splitting:
     time: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the rule to JSON data, with 16 hexadecimal digits per group."""
+        """Convert the rule to JSON data; a group takes 16 hexadecimal digits."""
         names = ["seed", "shares", "by", "sources"]
         names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -353,24 +353,24 @@ class Splitting:
 
 @attrs.frozen(slots=False, repr=False)
 class Manifest:
-    """Contents of a finished dataset.
+    """Description of the contents of a finished dataset.
 
     >>> import seqrecorder as sr  # doctest: +SKIP
     >>> sr.info("corpus/").splits["train"].records  # doctest: +SKIP
     8000
 
     Attributes:
-        path: directory of the dataset; for a URL, the directory in the cache with the fetched files.
+        path: directory of the dataset; for a URL, the cache directory with the fetched files.
         schema: stored schema.
-        splits: splits by name, in the order of their declaration.
-        compression: compression of the shards: None or `GZIP`.
+        splits: mapping from name to split, in order of declaration.
+        compression: compression of the shards, None or `GZIP`.
         generation: number of the last write: 0 for the first, plus one for each append or overwrite.
-        skipped: number of source records that were skipped, by a hook or for a duplicate key.
-        skip_reasons: first three distinct messages of `SkipRecord`, and of errors skipped by `on_error="skip"`.
+        skipped: number of source records that were skipped by a hook or because of a duplicate key.
+        skip_reasons: first three distinct messages of `SkipRecord`, and of errors under `on_error="skip"`.
         splitting: rule that assigned records to splits.
         metadata: the user's own data, any JSON.
-        asset_infos: description of each of the user's own files, by name.
-        url: URL of the dataset, from which its files are fetched; None for a dataset on this disk.
+        asset_infos: mapping from name to the entry of an asset (one of the user's own files).
+        url: URL from which the files of the dataset are fetched; None for a dataset on a local disk.
     """
 
     path: Path
@@ -427,17 +427,17 @@ class Manifest:
 
     @property
     def assets(self) -> dict[str, Path]:
-        """Paths of the user's own files, by name; read them with `read_text()` or `read_bytes()`."""
+        """Mapping from name to the path of a user's own file; use `read_text()` or `read_bytes()`."""
         self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
     @property
     def asset_digests(self) -> dict[str, str]:
-        """SHA-256 of each of the user's own files, by name."""
+        """Mapping from name to the SHA-256 of a user's own file."""
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
-        """Look up a split by its name; None means the only split.
+        """Look up a split by name; None means the only split.
 
         Raises:
             OptionError: `name` is None and there are several splits.
@@ -461,7 +461,7 @@ class Manifest:
         return self.splits[name]
 
     def is_at(self, destination: Path | Place) -> bool:
-        """Check whether the dataset is at a directory, or at a URL."""
+        """Check whether the dataset is at a given directory or URL."""
         if isinstance(destination, Place):
             return self.url is not None and destination.is_same(Place.of(self.url))
         return self.url is None and is_same_directory(self.path, destination)
@@ -471,11 +471,11 @@ class Manifest:
         return inside(self.path, f"{split}/{shard.name}")
 
     def fetch(self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False) -> None:
-        """Fetch shards and their lengths into the cache; do nothing for a dataset on this disk.
+        """Fetch shards and their lengths files into the cache; do nothing for a dataset on a local disk.
 
         Args:
             shards: pairs of split name and shard.
-            lengths_only: whether to fetch the lengths without the shards.
+            lengths_only: whether to fetch only the lengths files.
 
         Raises:
             ShardReadError: a file cannot be fetched, or has changed since it was written.
@@ -485,33 +485,33 @@ class Manifest:
             self.fetch_files([file for split, shard in shards for file in shard.files(split)[lengths_only:]])
 
     def fetch_files(self, files: Sequence[Wanted]) -> None:
-        """Fetch files into the cache; raises the errors of `fetch`."""
+        """Fetch files into the cache; raise the same errors as `fetch`."""
         if self.url is not None:
             fetch_cached(Place.of(self.url), self.path, files)
 
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
-        """Read the lengths of a shard's records, int64 of shape (records, groups), from its lengths file.
+        """Read the lengths file of a shard: int64 of shape (records, groups).
 
         Raises:
             ShardReadError: the file is missing, or has changed since it was written.
         """
         path = inside(self.path, f"{split}/{shard.lengths_name}")
-        if self.url is not None and not path.exists():  # callers read the lengths of all shards in turn
+        if self.url is not None and not path.exists():  # callers read the lengths files of all shards in turn
             self.fetch([(split, each) for each in self.splits[split].shards], lengths_only=True)
         return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Requested and actual shares, by name, of splits that miss their shares by a wide margin because of groups."""
+        """Requested and actual share, by name, of each split whose groups make it miss its share by a wide margin."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
 
     @property
     def shares(self) -> Shares | None:
-        """Requested and actual shares, of all records and of each stratum; None without shares.
+        """Requested and actual shares, overall and in each stratum; None for splits without shares.
 
-        Strata count the source records, before hooks skip or split them.
+        Strata count source records, before hooks skip or split them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:
@@ -521,7 +521,7 @@ class Manifest:
         return Shares(dict(wanted), shares_of(wanted, counts), each)
 
     def to_json(self) -> str:
-        """Format the manifest as JSON, for `manifest.json`."""
+        """Format the manifest as the JSON text of `manifest.json`."""
         data = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -546,7 +546,7 @@ class Manifest:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Build the schema to read a dataset as, from a class or schema; None means the stored schema.
+    """Build the schema to read a dataset with, from a class or schema; None means the stored schema.
 
     Raises:
         SchemaMismatchError: the dataset cannot be read as the schema.
@@ -564,7 +564,7 @@ def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
 
 
 def files_of(manifest: Manifest) -> list[Wanted]:
-    """List the shards, their lengths and the assets, in the order of the manifest."""
+    """List the shards, lengths files and assets, in the order of the manifest."""
     assets = [Wanted(info.relative(name), info.sha256) for name, info in manifest.asset_infos.items()]
     return [*(file for split, shard in shards_of(manifest) for file in shard.files(split)), *assets]
 
@@ -573,13 +573,13 @@ _REASONS, _LONGEST_REASON = 3, 200  # limits that keep a manifest small
 
 
 def first_reasons(*reasons: Iterable[str]) -> tuple[str, ...]:
-    """Select the first three distinct texts that are not empty, cut to 200 characters."""
+    """Select the first three distinct strings that are not empty, cut to 200 characters."""
     texts = (text[:_LONGEST_REASON] for group in reasons for text in group if text)
     return tuple(itertools.islice(dict.fromkeys(texts), _REASONS))
 
 
 def combine(old: Manifest, new: Manifest) -> Manifest:
-    """Combine the manifests of a dataset and of an append to it."""
+    """Combine the manifest of a dataset with that of an append to it."""
     splits = {name: SplitInfo(name, split.shards) for name, split in old.splits.items()}
     for name, split in new.splits.items():
         earlier = splits[name].shards if name in splits else ()
@@ -595,7 +595,7 @@ def combine(old: Manifest, new: Manifest) -> Manifest:
 
 
 def _check_tree(value: Any, left: int = DEEPEST) -> None:
-    """Raise `ValueError` for metadata too deep for recursive functions, or with keys that JSON would change."""
+    """Raise `ValueError` if metadata are too deep for recursive functions, or have keys that JSON would change."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
     if inner is None:
         return
@@ -617,16 +617,16 @@ MOST_ROWS = 1000
 
 
 def is_as_written(text: str) -> bool:
-    """Check whether a manifest, as text, matches its checksum.
+    """Check whether the text of a manifest matches its checksum.
 
-    Readers do not check it, since a carefully edited manifest is still valid.
+    Readers do not check it, because a carefully edited manifest is still valid.
     """
     unsealed, _, _ = text.rpartition(_SEAL)
     return text == _seal(f"{unsealed}\n}}")
 
 
 def _shards_text(split: SplitInfo) -> str:
-    """Format the shards of a split as JSON: a line per shard, or for many shards a line per column."""
+    """Format the shards of a split as JSON: one line per shard or, for many shards, one line per column."""
     if len(split.shards) <= MOST_ROWS:
         rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in split.shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
@@ -638,13 +638,13 @@ def _shards_text(split: SplitInfo) -> str:
 
 
 def _seal(text: str) -> str:
-    """Append the checksum of a JSON object's text as its last item."""
+    """Append a checksum to the text of a JSON object, as its last item."""
     checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     unfinished = text.removesuffix("\n}")
     return f'{unfinished}{_SEAL}{checksum}"\n}}\n'
 
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped in JSON; UTF-8 cannot encode it
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # possible in JSON as an escape, but not in UTF-8
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
@@ -652,14 +652,14 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
 
     Raises:
         DatasetNotFoundError: there is no dataset.
-        ManifestError: the manifest is damaged, or of a newer format.
+        ManifestError: the manifest is damaged, or its format is newer than this release.
     """
     path = dataset_at(directory) if is_url(directory) else local_path(directory)
     return parse_manifest(manifest_bytes(path), path)
 
 
 def dataset_at(location: Any) -> Path:
-    """Find the directory of a dataset by its path, by the path of its manifest, or by its URL (in the cache).
+    """Find the directory of a dataset from its path, the path of its manifest, or its URL (a cache directory).
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
@@ -677,7 +677,7 @@ def dataset_at(location: Any) -> Path:
 
 
 def manifest_bytes(path: Path) -> bytes:
-    """Read the manifest of a dataset as bytes; raises the errors of `read_manifest`."""
+    """Read the manifest of a dataset as bytes; raise the same errors as `read_manifest`."""
     file = path / MANIFEST
     if is_special(file):
         raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
@@ -696,10 +696,10 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain in read errors that the dataset was replaced, if it was: nothing is damaged then.
+    """Explain in read errors that the dataset was replaced, if so, and that nothing is damaged.
 
     Args:
-        manifest: the manifest from when the dataset was opened; None for bare shards.
+        manifest: manifest of the dataset when it was opened; None for bare shards.
 
     Raises:
         ShardReadError: the error of the body, with the explanation.
@@ -717,7 +717,7 @@ def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
 
 
 def was_replaced(manifest: Manifest) -> bool:
-    """Check whether the dataset no longer has the shards that a manifest names, as after an overwrite."""
+    """Check whether the dataset has lost shards that a manifest names, for example by an overwrite."""
     try:
         now = read_manifest(manifest.path)
     except DatasetNotFoundError:
@@ -728,7 +728,7 @@ def was_replaced(manifest: Manifest) -> bool:
 
 
 def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
-    """List the split, name and digest of each shard; names differ even if equal records are written again."""
+    """List the split, name and digest of each shard; an overwrite changes names even if records are equal."""
     return {(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)}
 
 
@@ -736,7 +736,7 @@ def parse_manifest(text: str | bytes, path: Path) -> Manifest:
     """Parse the manifest of a dataset at `path`.
 
     Raises:
-        ManifestError: the text is damaged, or of a newer format.
+        ManifestError: the text is damaged, or its format is newer than this release.
     """
     file = path / MANIFEST
     try:
@@ -749,7 +749,7 @@ def parse_manifest(text: str | bytes, path: Path) -> Manifest:
 
 def _manifest(text: str, path: Path) -> Manifest:
     data = json.loads(text, parse_constant=_refuse_constant)
-    if "\\u" in text and _SURROGATE.search(text):  # the plain search is a hundred times faster
+    if "\\u" in text and _SURROGATE.search(text):  # searching for a substring is a hundred times faster
         json.dumps(data, ensure_ascii=False).encode()
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError("not a manifest of seqrecorder")
@@ -795,7 +795,7 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
-    """Parse the data that `Splitting.to_dict` returned; raise `ValueError` if it is damaged."""
+    """Parse JSON data from `Splitting.to_dict`; raise `ValueError` if they are damaged."""
     seed, by, stratify = data["seed"], data["by"], data.get("stratify")
     if type(seed) is not int or not isinstance(by, (str, NoneType)) or not isinstance(stratify, (str, NoneType)):
         raise ValueError(f"expected a seed and names of attributes, got {seed!r:.80}, {by!r:.80} and {stratify!r:.80}")
@@ -838,7 +838,7 @@ def _count(value: Any) -> int:
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
-    """Write assets into a staging directory, and return their entries in the manifest.
+    """Write assets to a staging directory; return their entries for the manifest.
 
     Args:
         assets: mapping from name to text, bytes, or the path of a file.
@@ -872,7 +872,7 @@ def _contents(name: str, content: Any) -> bytes:
 def check_metadata(value: Any) -> None:
     """Raise `OptionError` for metadata that JSON would not preserve."""
     try:
-        # This also refuses text that UTF-8 cannot encode, and NaN, which is not valid JSON.
+        # This also raises an error for text that UTF-8 cannot encode, and for NaN, which is not valid JSON.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(f"metadata: expected JSON data, got {error}") from error

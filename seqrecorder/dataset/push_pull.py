@@ -1,8 +1,8 @@
 """Datasets at URLs: push, pull, and removal of leftovers.
 
-Objects are never renamed or changed. The names of shards and assets contain the digests of their contents, so
-concurrent writers never collide, and an interrupted transfer can be resumed. The manifest is written last, by one
-conditional put, which publishes the dataset.
+Objects are never renamed or changed. The names of shards and assets contain digests of their contents, so concurrent
+writers never collide, and an interrupted transfer can be resumed. The manifest is written last, with one conditional
+put, which publishes the dataset.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _UNIQUE = re.compile(r".*-[0-9a-f]{16}\.(?:tfrecord|lengths)")
 
 
 def use_unique_names(manifest: Manifest, label: str = "") -> Manifest:
-    """Add a label and the digests of the contents to the names of files that lack them."""
+    """Rename the files in a manifest: add a label and the digest of the contents to names that lack them."""
 
     def names(_: str, shards: Sequence[ShardInfo]) -> list[str]:
         return [unique_name(shard.name, shard.sha256, shard.lengths_sha256, label) for shard in shards]
@@ -79,10 +79,10 @@ def use_unique_names(manifest: Manifest, label: str = "") -> Manifest:
 
 
 def use_plain_names(manifest: Manifest) -> Manifest:
-    """Remove the label and digests of `use_unique_names` from the names of files, for a directory.
+    """Rename the files in a manifest for a directory: remove the label and digest of `use_unique_names`.
 
-    The shards of a split are renumbered if their plain names are not unique, or invalid in a directory. This happens
-    with parts, and with writers that began to send shards before they knew their number.
+    If the plain names of a split's shards are not unique, or are invalid in a directory, the shards are numbered again.
+    This happens with parts, and with writers that sent shards before they knew how many there would be.
     """
 
     def names(split: str, shards: Sequence[ShardInfo]) -> list[str]:
@@ -107,7 +107,7 @@ def _rename(
 
 
 def unique_name(name: str, sha256: str, lengths_sha256: str, label: str) -> str:
-    """Add a label and the digest of the contents to the name of a shard, unless it has them already."""
+    """Add a label and the digest of the contents to the name of a shard; leave a name that has them unchanged."""
     stem, end = name.removesuffix(_RECORDS), _token(sha256, lengths_sha256)
     return name if stem.endswith(end) else f"{stem}{label}{end}{_RECORDS}"
 
@@ -117,12 +117,12 @@ def _plain_name(shard: ShardInfo) -> str:
 
 
 def _token(sha256: str, lengths_sha256: str) -> str:
-    """Compute the suffix of the names of a shard and its lengths from their digests."""
+    """Compute the suffix that the names of a shard and its lengths file share, from the digests of both."""
     return f"-{hashlib.sha256(f'{sha256}{lengths_sha256}'.encode()).hexdigest()[:16]}"
 
 
 def is_ours(name: str) -> bool:
-    """Check whether an object has a name that only a writer of a dataset uses."""
+    """Check whether the name of an object is one that only writers of datasets use."""
     *directories, file = name.split("/")
     if len(directories) == 1:
         return file.startswith(f"{directories[0]}-") and _UNIQUE.fullmatch(file) is not None
@@ -138,14 +138,14 @@ _REUSED = dt.timedelta(hours=12)
 
 @attrs.frozen
 class Destination:
-    """URL to write to, and its state when the write began.
+    """URL as the destination of a write, with its state when the write began.
 
     Attributes:
-        place: the `Place` of the URL.
-        version: version of its manifest; None if there was none.
-        text: text of its manifest; None if there was none.
-        name: name of the manifest.
-        label: label in the names of shards, besides their digest.
+        place: `Place` of the URL.
+        version: version of the manifest there; None if there was none.
+        text: text of the manifest there; None if there was none.
+        name: name of the manifest to write.
+        label: label to add to the names of shards, besides their digest.
     """
 
     place: Place
@@ -165,13 +165,13 @@ class Destination:
         if not is_url(url):
             raise OptionError(f"expected a URL such as 's3://bucket/corpus', got {url!r}; copy directories instead")
         remote = Place.of(url)
-        version = remote.version(MANIFEST)  # read before the text: if the text is newer, the conditional put fails
+        version = remote.version(MANIFEST)  # before the text: if that is newer, the conditional put fails
         return cls(remote, version, None if version is None else remote.read(MANIFEST))
 
     def standing(
         self, schema: Schema, *, append: bool = False, overwrite: bool = False, compression: Compression = None
     ) -> Standing:
-        """Check that the URL can be written; see `seqrecorder.dataset.generations.standing`."""
+        """Check that the URL may be written, and return its state; see `seqrecorder.dataset.generations.standing`."""
         if append:
             path = dataset_at(self.place.url) if self.text is None else cached(self.place, self.text)
             return standing(path, schema, append=True, overwrite=False, compression=compression)
@@ -193,14 +193,14 @@ class Destination:
         there: Iterable[str] = (),
         progress: bool | None = None,
     ) -> Manifest:
-        """Send the missing files of a dataset to the URL, and then its manifest.
+        """Send the files of a dataset that are missing at the URL, and then its manifest.
 
         Args:
-            new: the manifest of the dataset.
-            directory: the directory with its files.
-            overwrite: whether it may replace another dataset.
-            there: names of files that the URL is known to have.
-            progress: the same as for `write`.
+            new: manifest of the dataset.
+            directory: directory with its files.
+            overwrite: whether to replace a dataset at the URL, if there is one.
+            there: names of files that are known to be at the URL.
+            progress: whether to show a progress bar; None shows it on a terminal.
 
         Returns:
             The manifest at the URL.
@@ -209,7 +209,7 @@ class Destination:
             DatasetExistsError: there is a dataset at the URL, or one was created in the meantime.
             DatasetError: the dataset to replace was changed in the meantime.
             ShardReadError: a file does not match the manifest.
-            ShardWriteError: sending failed. Readers see no change, and another try sends only the remaining files.
+            ShardWriteError: sending failed. Readers see no change, and another try sends only the missing files.
         """
         final = use_unique_names(new, self.label)
         text = final.to_json().encode()
@@ -237,7 +237,7 @@ class Destination:
                     path=source,
                 )
             size, known = source.stat().st_size, listed.get(remote.name)
-            # The listing may be outdated, and contain objects that were removed since.
+            # The listing may be outdated, and still contain objects that have been removed.
             if not (_is_fresh(known, now) and self.place.size(remote.name) == size):
                 self.place.upload(source, remote.name)
             progress.advance(local.bytes)
@@ -265,20 +265,20 @@ def push(
     >>> sr.push(corpus, "memory://doctest-of-push/corpus").records
     2
 
-    If it is killed, run it again: files that are at the URL already are not sent again. After an append, only the new
-    shards are sent. `examples.csv` and stored statistics are not sent.
+    If it is killed, run it again: files that are already at the URL are not sent again. After an append, only the new
+    shards are sent. `examples.csv` files and stored statistics are never sent.
 
     Args:
         source: directory of the dataset, or another URL.
         url: URL for fsspec, such as `s3://bucket/corpus`; needs the extra `remote` and the package for the scheme.
-        overwrite: whether to replace a dataset at the URL. The old files stay for its readers until `clean`.
-        progress: the same as for `write`.
+        overwrite: whether to replace a dataset at the URL. The old files stay until `clean`, for its readers.
+        progress: whether to show a progress bar; None shows it on a terminal.
 
     Returns:
         The manifest at the URL.
 
     Raises:
-        DatasetExistsError: there is another dataset, or one was created in the meantime.
+        DatasetExistsError: there is another dataset at the URL, or one was created in the meantime.
         DatasetError: the dataset to replace was changed in the meantime.
         ShardReadError: a shard does not match the manifest; nothing is published.
         ShardWriteError: sending failed; nothing is published.
@@ -297,7 +297,7 @@ def pull(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Manifest:
-    """Fetch a dataset from a URL into a directory, as it was before `push`; the result is complete or absent.
+    """Fetch a dataset from a URL into a directory, as it was before `push`; it appears complete or not at all.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -311,9 +311,9 @@ def pull(
 
     Args:
         url: URL of the dataset.
-        destination: directory, as for `write`.
+        destination: directory of the dataset, as for `write`.
         overwrite: whether to replace a dataset at the destination.
-        progress: the same as for `write`.
+        progress: whether to show a progress bar; None shows it on a terminal.
 
     Returns:
         The manifest of the dataset in the directory.
@@ -364,27 +364,27 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     >>> sr.clean("memory://doctest-of-clean/corpus")
     {}
 
-    Only shards, lengths and assets are removed; no other program uses such names. Files of the current dataset and of
-    uncommitted parts stay. Readers of a replaced dataset fail once its files are removed.
+    Only shards, lengths files and assets are removed; no other program uses such names. Files of the current dataset
+    and of uncommitted parts stay. Once the files of a replaced dataset are removed, its readers fail.
 
     Args:
         url: URL of the dataset, which may be incomplete.
-        older_than: minimum age in hours of the objects to remove; choose more than the longest write takes. With 0,
+        older_than: minimum age in hours of the objects to remove; choose a longer time than any write takes. With 0,
             there must be no concurrent writer.
-        parts: whether to remove the uncommitted parts of an abandoned job as well.
+        parts: whether to remove uncommitted parts as well, after a job was abandoned.
         dry_run: whether to list the objects without removing them.
 
     Returns:
-        The size of each removed object in bytes, by name.
+        A mapping from the name of each removed object to its size in bytes.
 
     Raises:
         DatasetError: the URL cannot be reached.
-        ManifestError: the manifest is damaged, so that its files are unknown; nothing is removed.
+        ManifestError: the manifest is damaged, so the files of the dataset are unknown; nothing is removed.
     """
     if not isinstance(older_than, (int, float)) or isinstance(older_than, bool) or not older_than >= 0:
         raise OptionError(f"older_than: expected hours, 0 or more, got {older_than!r}")
     remote = Destination.of(url).place
-    listed = remote.items()  # before reading the manifest, which names the objects that a writer reuses meanwhile
+    listed = remote.items()  # before reading the manifest, which names objects that a writer reuses meanwhile
     text = remote.read(MANIFEST)
     texts = [
         text,

@@ -1,7 +1,7 @@
-"""Random access to the records of a dataset by position, serialized or as columns, and lookup of positions by key.
+"""Random access to the records of a dataset by position, and lookup of positions by key.
 
-Positions are consecutive through the splits in the manifest's order; within a split, they follow the written order.
-The public interface is `Selection`.
+Positions count through the splits, in the order of the manifest, and follow the written order within a split. The
+public interface is `Selection`.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ T = TypeVar("T")
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Group the files of a split: files that share round-robin records form a group, other files are groups of one."""
+    """Group the files of a split: files that share records round-robin form a group, all other files stay alone."""
     firsts = _first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
 
 def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
-    """Find the first file of each group of `in_written_order`; return the indices."""
+    """Find the first file of each group of `in_written_order`; return the indices of these files."""
     firsts: list[int] = []
     for number, file in enumerate(files):
         first = files[firsts[-1]] if firsts else file
@@ -73,7 +73,7 @@ def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
 
 
 class WrittenOrder:
-    """Lookup of the file and the record number for each position, counted through all splits.
+    """Lookup of the file and the record number for a position, counted through all splits.
 
     Args:
         splits: shards of each split.
@@ -92,7 +92,7 @@ class WrittenOrder:
         self.records = int(self._starts[-1])
 
     def find(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the file of each position, counted through all splits, and the number of the record in the file.
+        """Find the file of the record at each position, and the number of the record in it.
 
         Args:
             positions: positions in `[0, records)`, int64 `(n,)`.
@@ -102,14 +102,14 @@ class WrittenOrder:
         groups = np.searchsorted(self._starts, positions, side="right") - 1
         places, counts = positions - self._starts[groups], self._sizes[groups]
         files, rows = self._first_files[groups] + places % counts, places // counts
-        for group in np.unique(groups[~self._even[groups]]).tolist():  # salvaged files lack records
+        for group in np.unique(groups[~self._even[groups]]).tolist():  # salvaged files may lack records
             here = groups == group
             files[here], rows[here] = (part[places[here]] for part in self._order(group))
         return files, rows
 
     @functools.cached_property
     def _even(self) -> NDArray[np.bool_]:
-        """Mask of the groups whose files have all records that were dealt to them."""
+        """Mask of the groups whose files still have all records that were dealt to them."""
         sizes = np.repeat(self._sizes, self._sizes)
         numbers = np.arange(self._records.size) - np.repeat(self._first_files, self._sizes)
         dealt = (np.repeat(np.diff(self._starts), self._sizes) - numbers + sizes - 1) // sizes
@@ -117,7 +117,7 @@ class WrittenOrder:
         return even
 
     def _order(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """List the file of each record in a group, and the record's number in that file, in written order."""
+        """List the records of a group in written order: the file of each, and its number in that file."""
         if group not in self._orders:
             first, count = int(self._first_files[group]), int(self._sizes[group])
             counts = self._records[first : first + count]
@@ -128,7 +128,7 @@ class WrittenOrder:
         return self._orders[group]
 
     def find_one(self, position: int) -> tuple[int, int]:
-        """Find the file and the record number for one position, ten times faster than `find`."""
+        """Find the file and the record number for a single position, ten times faster than `find`."""
         starts, first_files, sizes, even = self._groups
         group = bisect.bisect_right(starts, position) - 1
         if not even[group]:
@@ -142,16 +142,16 @@ class WrittenOrder:
         return self._starts.tolist(), self._first_files.tolist(), self._sizes.tolist(), self._even.tolist()
 
 
-_CHUNK = 8192  # records decoded at a time
+_CHUNK = 8192  # records to decode at a time
 _LEAST_RUN = 1 << 16
 """Mean bytes of a run from which opening a file at its offset costs little compared to reading it."""
 
-_FILE_BYTES = 1 << 26  # bytes of records per file, so that a large selection is read as several files
+_FILE_BYTES = 1 << 26  # bytes of records per file; a large selection is read as several files
 _MOST_FILES = 16
 
 
 def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool) -> list[ShardFile]:
-    """Build the files to read for records at these positions: copies, or runs of the shards in place."""
+    """Build the files to read for the records at these positions: copies, or runs of records in the shards."""
     files, rows = store.order.find(positions)
     begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
     expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
@@ -162,7 +162,7 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
         part = positions[start:stop]
         data = f"{store.digest} {store.pieces}"
         directory = _directory(str(store.manifest.path), data, hashlib.sha256(part.tobytes()).hexdigest())
-        directory.mkdir(parents=True, exist_ok=True)  # some systems remove old temporary files
+        directory.mkdir(parents=True, exist_ok=True)  # the system may have removed old temporary files
         path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
         if groups and not lengths_path.exists():
             table = np.stack([store.lengths(part, group) for group in groups], 1)
@@ -186,46 +186,46 @@ def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64],
 
 @functools.lru_cache(maxsize=1 << 12)
 def _directory(path: str, manifest: str, positions: str) -> Path:
-    """Create the directory for a copy; the cache makes a process copy equal selections once."""
+    """Create the directory for a copy; thanks to the cache, a process copies equal selections once."""
     del path, manifest, positions
     return scratch()
 
 
 def _copy(store: RecordStore, positions: NDArray[np.int64], path: Path) -> None:
-    """Copy records to a file, and check their CRCs."""
+    """Copy records to a file, checking their CRCs."""
     source, window = store.forward(), store.window(_CHUNK)
     parts = [positions[start : start + window] for start in range(0, positions.size, window)]
     _write(path, (octets for part in parts for octets in framed(source.messages(part).rows())))
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file atomically, since another thread may write the same one."""
+    """Write a file atomically, because another thread may be writing the same file."""
     with replaced_file(path) as unfinished, unfinished.open("wb") as file:
         for part in parts:
             with faults_around("write", unfinished):
                 file.write(part)
 
 
-_MOST_OPEN = 64  # shards open at a time
-_AHEAD = 8  # shards fetched at a time
-_WINDOW_BYTES = 4 << 20  # serialized records in memory at a time
-_INDEXED = 1 << 15  # records whose keys are decoded at a time
+_MOST_OPEN = 64  # maximum number of open shards
+_AHEAD = 8  # shards to fetch at a time
+_WINDOW_BYTES = 4 << 20  # bytes of serialized records to read at a time
+_INDEXED = 1 << 15  # records whose keys to decode at a time
 
 
 class RecordStore:
-    """Records of one dataset, as in the manifest at construction; pickles as the location of the dataset.
+    """Records of one dataset, as of the manifest at construction; it pickles as the location of the dataset.
 
     Args:
         path: directory or URL of the dataset.
         schema: record class to read as; None for the stored schema.
-        digest: expected SHA-256 of the manifest's text; None accepts any manifest.
-        pieces: cuts to apply to each record, in order; if empty, records stay whole.
+        digest: expected SHA-256 of the manifest; None accepts any manifest.
+        pieces: cuts to apply to each record, in order; empty for whole records.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
         ManifestError: the manifest is damaged.
         SchemaMismatchError: the data cannot be read as the schema.
-        DatasetError: the digest of the manifest differs from the expected digest.
+        DatasetError: the manifest does not have the expected digest.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class RecordStore:
                 path=directory,
             )
         self.manifest: Manifest = parse_manifest(text, directory)
-        self.is_sought = self.manifest.compression is None  # records can be read in any order
+        self.is_sought = self.manifest.compression is None  # whether records can be read in any order
         self._asked = schema
         self.schema = schema_to_read(self.manifest, schema, str(directory))
         self._open: OrderedDict[int, Shard] = OrderedDict()
@@ -264,7 +264,7 @@ class RecordStore:
 
     @functools.cached_property
     def splits(self) -> dict[str, range]:
-        """Range of positions of each split, by name."""
+        """Mapping from split to its range of positions."""
         out, start = {}, 0
         for name, split in self.manifest.splits.items():
             out[name] = range(start, start + split.records)
@@ -278,11 +278,11 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """File and record number of each position."""
+        """Lookup of the file and record number for a position."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     def shard(self, number: int) -> Shard:
-        """Open a shard, or return it if it is open.
+        """Open a shard, or return it if it is already open.
 
         Raises:
             ShardReadError: the shard is missing, or has a different size.
@@ -299,7 +299,7 @@ class RecordStore:
     def _opened(self, number: int) -> Shard:
         split, info = self.shards[number]
         if self.manifest.url is not None and number not in self._fetched:
-            # If shards are read in order, fetch the next ones as well.
+            # If shards are being read in order, fetch the next ones as well.
             self._fetched = range(number, number + (_AHEAD if number == self._fetched.stop else 1))
             self.manifest.fetch(self.shards[number : self._fetched.stop])
         path, dataset = self.manifest.shard_path(split, info), self.manifest.path
@@ -312,19 +312,19 @@ class RecordStore:
         return RecordStore(self.manifest.path, None, self.digest)
 
     def reading(self, schema: object) -> RecordStore:
-        """Return a store for the same records, read as another class."""
+        """Return a store that reads the same records as another class."""
         return RecordStore(self.manifest.path, schema, self.digest, self.pieces)
 
     def cut(self, *pieces: Piece) -> RecordStore:
-        """Return a store that applies more cuts to the records."""
+        """Return a store that applies these cuts as well."""
         return RecordStore(self.manifest.path, self._asked, self.digest, (*self.pieces, *pieces))
 
     def forward(self) -> RecordStore:
-        """Return a store to read in ascending order; for GZIP shards a new one, which starts at their beginning."""
+        """Return a store for reading in ascending order: a new one for GZIP shards, which are read from the start."""
         return self if self.is_sought else self.cut()
 
     def read_one(self, position: int) -> bytes | memoryview:
-        """Read one serialized record; a long one is mapped into memory.
+        """Read one serialized record; a long record is memory-mapped.
 
         Raises:
             ShardReadError: the record is damaged.
@@ -359,7 +359,7 @@ class RecordStore:
         return self.decoder([field.name for field in self.schema.fields if field.key])
 
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
-        """Find the records of a split with a key; return ascending positions, or none without a key field."""
+        """Find the records of a split with this key; return their positions, ascending (none without a key field)."""
         field = self.schema.key_field
         try:
             wanted = None if field is None else field.exact(key)
@@ -373,7 +373,7 @@ class RecordStore:
         value = hash(_plain(wanted))
         first, last = np.searchsorted(hashes, value, "left"), np.searchsorted(hashes, value, "right")
         matches = np.sort(positions[first:last])
-        if not matches.size or not self.is_sought:  # then collisions of 64-bit hashes are ignored
+        if not matches.size or not self.is_sought:  # if so, collisions of 64-bit hashes are ignored
             return matches
         records = [self._key_decoder.decode_one(self.read_one(match)) for match in matches.tolist()]
         same = [getattr(record, field.name) == wanted for record in records]
@@ -381,7 +381,7 @@ class RecordStore:
         return matching
 
     def _index_keys(self, field: Field, split: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Hash all keys of a split; return the hashes, ascending, and their positions."""
+        """Hash all keys of a split; return the hashes, ascending, and the positions of their records."""
         store, decoder = self.forward(), self.decoder([field.name])
         parts = [np.empty(0, np.int64)]
         window = self.window(_INDEXED)
@@ -393,7 +393,7 @@ class RecordStore:
         return hashes[order], split.start + order
 
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the start and end offset in bytes of runs of adjacent records, int64 `(n, 2)`; 0 in GZIP shards.
+        """Find the byte offsets of the start and end of runs of adjacent records, int64 `(n, 2)`; 0 for GZIP shards.
 
         Args:
             files: index of the shard of each run, int64 `(n,)`.
@@ -412,13 +412,13 @@ class RecordStore:
 
     @staticmethod
     def by_shard(files: NDArray[np.int64], rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Group records by shard: yield each shard's index, and the indices of its records, by ascending row."""
+        """Group records by shard; for each, yield its index and the indices of its records, ordered by row."""
         order = np.lexsort((rows, files))
         numbers, firsts = np.unique(files[order], return_index=True)
         yield from zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True)
 
     def lengths(self, positions: NDArray[np.int64], group: str) -> NDArray[np.int64]:
-        """Read the lengths of records in an alignment group of the stored schema from the lengths files.
+        """Read the lengths of records in an alignment group of the stored schema, from the lengths files.
 
         Raises:
             ShardReadError: a lengths file is missing, or has changed since it was written.
@@ -440,16 +440,16 @@ class RecordStore:
             return self.manifest.lengths(*self.shards[number])
 
     def window(self, most: int) -> int:
-        """Cap the requested number of records at about 4 MiB."""
+        """Reduce the requested number of records to about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
     def decoder(self, fields: Sequence[str] | None, *, joined: bool = False) -> RecordDecoder:
-        """Build a decoder for these fields; None selects all."""
+        """Build a decoder for these fields; None means all fields."""
         return RecordDecoder(self.schema.select(fields), joined=joined)
 
     def columns(self, decoder: RecordDecoder, positions: NDArray[np.int64]) -> dict[str, Column]:
-        """Read records as columns.
+        """Read records and decode them to columns.
 
         Raises:
             ShardReadError: a record is damaged.
@@ -467,14 +467,15 @@ class RecordStore:
         return columns
 
     def messages(self, positions: NDArray[np.int64]) -> Messages:
-        """Read serialized records into a buffer.
+        """Read serialized records into one buffer.
 
         Args:
-            positions: positions, int64 `(n,)`; for GZIP shards they must ascend, within and across calls.
+            positions: positions of the records, int64 `(n,)`; for GZIP shards, they must ascend within and across
+                calls.
 
         Raises:
             ShardReadError: a record is damaged.
-            OptionError: the records are in GZIP shards, and not in ascending order.
+            OptionError: the records are in GZIP shards, and the positions do not ascend.
         """
         if self.pieces:
             whole = list(self._whole.messages(positions).rows())
@@ -516,18 +517,18 @@ class RecordStore:
 
 
 def _plain(keys: Any) -> Any:
-    """Convert keys to plain Python objects, so that equal keys have equal hashes."""
+    """Convert keys to plain Python objects, so that equal keys hash alike."""
     values = keys.view(np.int64) if getattr(keys, "dtype", np.dtype(object)).kind in "mM" else keys
     return values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
 
 
 class Rows:
-    """Records of a dataset by position, in any order; they pickle as the dataset's location and the positions.
+    """Selected records of a dataset, in any order; pickled as the location of the dataset and the positions.
 
     Args:
-        store: records of the dataset.
-        positions: positions of the selected records, counted through the splits in the manifest's order; consecutive
-            positions are stored as a range.
+        store: records of the whole dataset.
+        positions: positions of the selected records, counted through all splits; consecutive positions are stored as a
+            range.
     """
 
     def __init__(self, store: RecordStore, positions: range | NDArray[np.int64]) -> None:
@@ -548,7 +549,7 @@ class Rows:
 
     @property
     def schema(self) -> Schema:
-        """Schema that the records are read as."""
+        """Schema with which the records are read."""
         return self.store.schema
 
     def array(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
@@ -557,17 +558,17 @@ class Rows:
         return np.arange(part.start, part.stop, part.step) if isinstance(part, range) else part
 
     def take(self, places: NDArray[np.int64]) -> Rows:
-        """Select rows by index, int64 `(n,)` in `[0, len)`."""
-        if isinstance(self.positions, range):  # an array of the whole range may be much larger
+        """Select rows by index; the indices are int64 `(n,)` in `[0, len)`."""
+        if isinstance(self.positions, range):  # an array of the whole range might be much larger
             return Rows(self.store, self.positions.start + self.positions.step * places)
         return Rows(self.store, self.positions[places])
 
     def cut(self, piece: Piece) -> Rows:
-        """Return the same rows, with each record cut to a piece."""
+        """Return the same rows, but cut each record to a piece."""
         return Rows(self.store.cut(piece), self.positions)
 
     def read_as(self, schema: object) -> Rows:
-        """Return the same rows, read as another class.
+        """Return the same rows, but read them as another class.
 
         Raises:
             SchemaMismatchError: the data cannot be read as the class.
@@ -575,7 +576,7 @@ class Rows:
         return Rows(self.store.reading(schema), self.positions)
 
     def whole_splits(self) -> list[str] | None:
-        """List the splits if the rows are complete splits in written order, concatenated; otherwise return None."""
+        """List the splits if the rows are a sequence of whole splits in written order; otherwise return None."""
         if self.store.pieces:
             return None
         by_start = {split.start: (name, split) for name, split in self.store.splits.items() if split}
@@ -591,7 +592,7 @@ class Rows:
         return names
 
     def touches(self, split: range) -> bool:
-        """Check whether a record lies in the range of a split; for a range of positions, only its ends are checked."""
+        """Check whether any record is in a split; for a range of positions, this compares only its ends."""
         positions = self.positions
         if isinstance(positions, range):
             ends = sorted([positions[0], positions[-1]]) if positions else [0, -1]
@@ -599,7 +600,7 @@ class Rows:
         return bool(((positions >= split.start) & (positions < split.stop)).any())
 
     def by_split(self) -> dict[str, Rows]:
-        """Group the rows by split, in the manifest's order, without empty splits."""
+        """Group the rows by split, in the order of the manifest; omit empty splits."""
         positions, out = self.array(), {}
         for name, split in self.store.splits.items():
             mask = (positions >= split.start) & (positions < split.stop)
@@ -608,7 +609,7 @@ class Rows:
         return out
 
     def find_key(self, key: object) -> NDArray[np.int64]:
-        """Find the positions of the records with a key."""
+        """Find the positions of the records with this key."""
         splits = self.store.splits.items()
         each = [self.store.find_key(name, key) for name, split in splits if self.touches(split)]
         positions = np.concatenate([np.empty(0, np.int64), *each])
@@ -621,8 +622,8 @@ class Rows:
 
         Args:
             schema: class or schema to read as; None for the schema of these rows.
-            check: see `seqrecorder.dataset.shard_set.resolve`.
-            on_corrupt: see `seqrecorder.dataset.shard_set.resolve`; only whole splits can skip damaged records.
+            check: level of checks; see `seqrecorder.dataset.shard_set.resolve`.
+            on_corrupt: `error`, or `skip` to skip damaged records, which only works for whole splits.
             lengths_only: whether only lengths are needed, so that no record is copied.
 
         Raises:
@@ -646,7 +647,7 @@ class Rows:
                     resolve_dataset(manifest, name, None, "full", "error")
             selected = _selected(store, self.array(), lengths_only=lengths_only)
             for piece in store.pieces:
-                if piece.split != next(iter(piece.rule.starts)):  # its records lack their first steps
+                if piece.split != next(iter(piece.rule.starts)):  # the first steps of its records are missing
                     cut = attrs.evolve(manifest.splitting, time={"straddling": "cut"})
                     manifest = attrs.evolve(manifest, splitting=cut)
             return Origin(where, wanted, "steps", None, tuple(selected), manifest, check)
@@ -663,13 +664,13 @@ class Rows:
     # Reading -----------------------------------------------------------------------------------------------------
 
     def chunks(self, size: int = _CHUNK) -> Iterator[NDArray[np.int64]]:
-        """Yield the positions in chunks of at most `size` records and about 4 MiB."""
+        """Yield the positions in chunks of at most `size` records, and about 4 MiB."""
         step = self.store.window(size)
         for start in range(0, len(self), step):
             yield self.array(start, start + step)
 
     def decoded(self, decode: Callable[[NDArray[np.int64], Messages], T], size: int = _CHUNK) -> Iterator[T]:
-        """Decode chunk by chunk with prefetching threads; yield the results in order."""
+        """Decode the records chunk by chunk in prefetching threads; yield the results in order."""
         store = self.store.forward()
         chunks = ((positions, store.messages(positions)) for positions in self.chunks(size))
         for chunk, task in ahead(lambda chunk: decode(*chunk), chunks, size=lambda chunk: chunk[1].nbytes):
@@ -677,18 +678,18 @@ class Rows:
             del chunk, task
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the records as objects with these fields; None selects all."""
+        """Yield the records as objects with these fields; None means all fields."""
         decode = functools.partial(self.store.records, self.store.decoder(fields))
         return itertools.chain.from_iterable(self.decoded(decode))
 
     def columns(
         self, fields: Sequence[str] | None = None, size: int = _CHUNK, *, joined: bool = False
     ) -> Iterator[dict[str, Column]]:
-        """Yield the records as columns; with `joined`, required text fields are byte rows instead of objects."""
+        """Yield the records as columns; with `joined`, required text fields become byte rows instead of objects."""
         return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
 
     def scalars(self, fields: Sequence[str]) -> list[list[Any]]:
-        """Read the values of context fields without a shape, as one list per field.
+        """Read context fields without a shape; return a list of values for each.
 
         Raises:
             OptionError: a field is a feature list, or has a shape.
@@ -703,7 +704,7 @@ class Rows:
 
 
 def require_scalars(schema: Schema, names: Sequence[str]) -> None:
-    """Raise `OptionError` for fields without a single value per record, and `SchemaError` for unknown ones."""
+    """Raise `OptionError` for fields without a single value per record, and `SchemaError` for unknown fields."""
     for name in names:
         field = schema[name]
         if field.is_list or field.shape or field.sparse is not None:
@@ -728,7 +729,7 @@ def ascends(positions: NDArray[np.int64]) -> bool:
 
 
 def _as_range(positions: range | NDArray[np.int64]) -> range | NDArray[np.int64]:
-    """Convert consecutive positions to a range, and others to a read-only array."""
+    """Convert positions to a range if they are consecutive, and otherwise to a read-only array."""
     if isinstance(positions, range):
         return positions
     if positions.size and int(positions[-1]) - int(positions[0]) == positions.size - 1 and ascends(positions):

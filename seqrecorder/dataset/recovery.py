@@ -1,7 +1,8 @@
-"""Recovery of damaged shards: copy the intact records to a new file, and report what was lost.
+"""Recovery of damaged shards: copy the intact records to a new file, and report the losses.
 
-TensorFlow's reader stops at the first damaged record of a file. Therefore `on_corrupt="skip"` copies the intact records
-of a damaged shard once, and the pipeline reads the copy. Copies stay in a temporary directory until the process ends.
+TensorFlow's reader stops at the first damaged record of a file. With `on_corrupt="skip"`, the intact records of a
+damaged shard are therefore copied once, and the pipeline reads the copy. Copies stay in a temporary directory until the
+process ends.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression, Findings
 
 _LOG = logging.getLogger("seqrecorder")
-_SHOWN = 5  # losses listed in a message
+_SHOWN = 5  # maximum number of losses in a message
 
 
 @attrs.frozen
@@ -55,10 +56,10 @@ class Recovered:
 
     Attributes:
         records: number of recovered records.
-        lengths: lengths of the recovered records, int64 (records, groups); zeros if no schema is known.
-        losses: losses in file order.
-        is_damaged: whether the shard is damaged; a truncated shard may look intact.
-        layout: layout of sequences in the messages; None if there was no record to detect it from.
+        lengths: lengths of the recovered records, int64 `(records, groups)`; zeros without a schema.
+        losses: losses, in file order.
+        is_damaged: whether damage was found; a truncated shard may look intact.
+        layout: layout of sequences in the messages; None if there was no record from which to detect it.
     """
 
     records: int
@@ -79,17 +80,17 @@ def recover_shard(
     records: int = UNKNOWN,
     is_unique: bool = False,
 ) -> Recovered:
-    """Copy the intact records of a shard to another file, in their order.
+    """Copy the intact records of a shard to another file, in order.
 
     Args:
-        source: path of the damaged shard, which is only read.
-        target: path of the new file, which gets the same compression.
+        source: path of the damaged shard, which stays unchanged.
+        target: path of the new file, which has the same compression.
         lengths_target: path of the new lengths file.
         compression: compression of the shard.
-        schema: schema of the records; without one, every record with a valid CRC is considered intact.
+        schema: schema of the records; None to consider all records with a valid CRC intact.
         layout: layout of sequences in the messages; None detects it.
         records: number of records that were written; `UNKNOWN` (-1) if unknown.
-        is_unique: whether no record was written twice, so that all duplicates are copies; see `_find_copies`.
+        is_unique: whether no record was written twice, so that all duplicates are surplus copies; see `_find_copies`.
 
     Raises:
         ShardReadError: the shard cannot be opened.
@@ -130,7 +131,7 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add the unreadable bytes of the disk to the reason of a loss; for a compressed file, all of them."""
+    """List unreadable bytes of the disk in the reason of a loss: those in its range or, for compressed files, all."""
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
@@ -143,7 +144,7 @@ def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressio
 def _read_keys(
     file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-    """Hash each record and compute its lengths; also return the reason for each undecodable record."""
+    """Hash each record and compute its lengths; also return, by position, why a record cannot be decoded."""
     groups = max(1, len(schema.groups)) if schema is not None else 1
     codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
     keys: list[int] = []
@@ -161,7 +162,7 @@ def _read_keys(
 
 
 def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
-    """Find the records that cannot be decoded; return the reason for each position."""
+    """Find the records that cannot be decoded; return a mapping from position to reason."""
     with contextlib.suppress(RecordError):
         codec.decode_batch(batch)
         return {}
@@ -182,20 +183,20 @@ def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) ->
 
 
 def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:
-    """Find the records to skip because they are copies of earlier records.
+    """Find the records that are copies of earlier records, and so must be skipped.
 
     >>> _find_copies(np.array([7, 7, 1, 2, 3, 1, 2, 3]), np.zeros(8, bool), 3)
     array([5, 6, 7])
 
     Args:
-        keys: hash of each record; equal for equal bytes.
-        behind_damage: mask of the records that directly follow damage.
+        keys: hash of each record; records with equal bytes have equal hashes.
+        behind_damage: mask of records that directly follow damage.
         most: number of surplus records; None if no record was written twice, so that all duplicates are copies.
-            Otherwise, duplicates are considered copies if each run of them follows damage, as happens when bytes are
-            written twice. If not, the longest runs are considered copies, up to `most` records.
+            Otherwise, all duplicates count as copies if each run of them follows damage, which happens when bytes are
+            written twice. If not, the longest runs count as copies, up to `most` records.
 
     Returns:
-        Numbers of the copies, ascending.
+        Indices of the copies, ascending.
     """
     repeated = np.setdiff1d(np.arange(keys.size), np.unique(keys, return_index=True)[1])
     stretches = _stretches(repeated)
@@ -231,10 +232,10 @@ def _number(
     records: int,
     size: int,
 ) -> list[Loss]:
-    """Assign losses their positions in the written shard, as far as the counts allow.
+    """Compute the number of the first lost record of each loss, in the shard as it was written, if the counts allow.
 
-    A slot is the index of a record among the records that were read or lost one by one. The records of a hole have no
-    slots. Their number is known if there is only one hole, and the number of written records is known.
+    A hole is a damaged range with an unknown number of records. That number follows if there is only one hole, and if
+    the number of written records is known. A slot is the index of a record among all records outside of holes.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
@@ -255,7 +256,7 @@ def _number(
 
 @attrs.frozen
 class _Reading:
-    """Key of the cache of copies, together with the state of the file: equal keys give equal copies."""
+    """Key of the cache of copies, together with the state of the file; equal keys mean equal copies."""
 
     compression: Compression
     shard: ShardInfo | None
@@ -272,17 +273,17 @@ def without_damage(
     shard: ShardInfo | None = None,
     is_unique: bool = False,
 ) -> tuple[Path, int] | None:
-    """Copy the intact records of a shard, and log the losses.
+    """Copy the intact records of a shard if it is damaged, and log the losses.
 
     Args:
         path: path of the shard.
         compression: compression of the shard.
         schema: schema of the records, to compute their lengths; None for bare shards.
         shard: entry of the shard in the manifest; None for bare shards.
-        is_unique: see `recover_shard`.
+        is_unique: whether no record was written twice, so that all duplicates are surplus copies.
 
     Returns:
-        The path of the copy, and its number of records; None if the shard is intact. The lengths are at
+        The path and the number of records of the copy; None if the shard is intact. The lengths are at
         `lengths_of_copy(path)`.
 
     Raises:
@@ -292,7 +293,7 @@ def without_damage(
     has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
     reading = _Reading(compression, shard, has_lengths, is_unique, schema)
     copy, losses = _copy_once(path, reading)
-    if copy is not None and not copy[0].exists():  # systems may remove old temporary files
+    if copy is not None and not copy[0].exists():  # the system may have removed old temporary files
         copy, losses = _copy(path, reading)
     if losses:
         _report(path, losses)
@@ -312,7 +313,7 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
     written = None
     if shard is not None and reading.schema is not None:
         groups = max(1, len(reading.schema.groups))
-        with contextlib.suppress(ShardReadError):  # the lengths are damaged as well
+        with contextlib.suppress(ShardReadError):  # the lengths file may be damaged as well
             written = read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
     copy = scratch() / path.name
     try:
@@ -345,9 +346,9 @@ _copy_once = remember(most=4096)(_copy)
 def _may_be_ours(
     done: Recovered, records: int, written: NDArray[np.int64] | None, size: int, compression: Compression
 ) -> bool:
-    """Check whether recovered records may belong to the shard, although its digest differs.
+    """Check whether the recovered records may be those of the shard although its digest differs.
 
-    A different file that replaced the shard would be intact. A truncated shard may look intact, but lacks its last
+    Another file in place of the shard would be intact. A truncated shard may look intact, too, but lacks its last
     records.
     """
     if done.records == records:
@@ -362,7 +363,7 @@ def _may_be_ours(
 
 def _has_digest(path: Path, digest: str) -> bool:
     try:
-        FileState.of(path)  # refuses pipes, which would block
+        FileState.of(path)  # raises an error for pipes, which would block
         return sha256(path) == digest
     except ShardReadError:
         return False

@@ -1,6 +1,6 @@
 """Salvage of damaged datasets and TFRecord files: copy the intact records elsewhere, and report the losses.
 
-The search for intact records in one shard is in `recovery`.
+The search for the intact records of a shard is in `recovery`.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SalvagedShard:
-    """Result of the salvage of one shard.
+    """Result of salvaging one shard.
 
     Attributes:
-        path: path of the damaged shard, relative to the dataset; for a single file, the path from the caller.
+        path: path of the damaged shard relative to the dataset; for other files, the path that the caller passed.
         records: number of recovered records.
-        expected: number of records in the manifest; -1 if unknown.
-        losses: ranges of bytes without intact records, in order; empty if nothing was lost.
+        expected: number of records according to the manifest; -1 if unknown.
+        losses: ranges of bytes without intact records, in file order; empty if nothing was lost.
     """
 
     path: str
@@ -89,9 +89,9 @@ class Salvage:
 
     Attributes:
         path: path of the damaged dataset or files.
-        destination: path of the recovered records.
-        shards: results of the shards, with their losses.
-        problems: one line for each file, apart from shards, that could not be recovered.
+        destination: path of the new dataset or file with the recovered records.
+        shards: results for the shards, with their losses.
+        problems: descriptions of the files other than shards that could not be recovered.
     """
 
     path: str
@@ -125,7 +125,7 @@ class Salvage:
 
     @property
     def lost_bytes(self) -> int:
-        """Number of (uncompressed) bytes without intact records."""
+        """Number of bytes (uncompressed) without intact records."""
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 
     @property
@@ -158,28 +158,27 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
     >>> [record.ids.tolist() for record in sr.read_records(directory / "rescued")]
     [[4], [5, 6]]
 
-    The damaged files are only read. A record is intact if the CRC of its data is valid, even if its header is lost.
-    After a damaged range, the search continues at the next header with a valid CRC. In a GZIP shard, everything after
-    the first damage is lost.
+    The damaged files are not changed. A record is intact if the CRC of its data is valid, even if its header is lost.
+    After damage, the search continues at the next header with a valid CRC. In a GZIP shard, everything after the first
+    damage is lost.
 
     Args:
-        damaged: directory of a dataset; or TFRecord files: a path, a glob, or a list.
-        destination: for a dataset, the directory of the new one, which must be missing or empty. For one file, the new
-            file, or an existing directory for it; for several files, a directory, in which each keeps its name.
-        schema: record class. A dataset needs it only if its manifest is lost. For other files it is optional; with it,
-            records that cannot be read as the class are considered lost. The layout of their sequences is detected, as
-            in `read`.
-        compression: compression of TFRecord files: None or `"GZIP"`. It is detected unless the first bytes are damaged.
+        damaged: directory of a dataset, or TFRecord files (a path, a glob or a list).
+        destination: for a dataset, directory of the new dataset, which must be missing or empty. For one file, path of
+            the new file, or an existing directory. For several files, a directory, in which they keep their names.
+        schema: record class. A dataset needs it only if its manifest is lost. Files do not need it; with it, records
+            that cannot be read as the class count as lost. The layout of their sequences is detected, as in `read`.
+        compression: compression of TFRecord files, None or `"GZIP"`; needed only if the first bytes are damaged.
 
     Returns:
-        The recovered records, and the byte ranges and records that were lost. The new dataset has the splits, shards,
-        metadata and assets of the old one, and each `examples.csv` whose split lost nothing.
+        The number of recovered records, and the ranges of bytes and records that were lost. The new dataset has the
+        same splits, shards, metadata and assets, and the `examples.csv` files of splits that lost nothing.
 
     Raises:
         DatasetNotFoundError: there is nothing to salvage.
         DatasetExistsError: the destination exists and is not empty.
         ManifestError: the manifest is lost, and `schema` is None.
-        ShardWriteError: the disk is full, or failed; nothing is left at the destination.
+        ShardWriteError: the disk is full or failed; nothing is left at the destination.
     """
     kind = check_compression(compression)
     with cleanup_when_terminated():
@@ -229,7 +228,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 
 def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Check whether a shard and its lengths match the digests in the manifest, with a length for each record."""
+    """Check whether a shard and its lengths file match the manifest: their digests, and one length per record."""
     split, shard = job
     try:
         manifest.lengths(split, shard)
@@ -287,14 +286,14 @@ def _salvage_shard(
 
 
 def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
-    """Set the position of a shard's first record after the records of the shards before it."""
+    """Update the position of a shard's first record to follow the recovered records of the shards before it."""
     if shard.step > 1 or not before:
         return shard
     return attrs.evolve(shard, start=before[-1].start + before[-1].records)
 
 
 def _copy_listings(directory: Path, staging: Path, shards: Sequence[SalvagedShard]) -> Iterator[str]:
-    """Copy each `examples.csv` of a split without losses, and yield why the others are left out."""
+    """Copy each `examples.csv` of a split without losses; yield the reasons why others are left out."""
     damaged = {Path(shard.path).parent.name for shard in shards if shard.losses or shard.lost}
     for split in dict.fromkeys(Path(shard.path).parent.name for shard in shards):
         for listing in sorted((directory / split).glob("examples*.csv")):
@@ -315,7 +314,7 @@ def _copy_listings(directory: Path, staging: Path, shards: Sequence[SalvagedShar
 
 
 def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
-    """Build a manifest from the names of directories and files alone."""
+    """Build a manifest from nothing but the names of directories and files."""
     splits: dict[str, SplitInfo] = {}
     compression: Compression = None
     for inner in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")):
@@ -323,7 +322,7 @@ def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
         if not paths:
             continue
         check_names([inner.name], "split")
-        # All shards of a dataset have the same compression, and a GZIP file without its first bytes looks plain.
+        # All shards of a dataset are compressed alike, but a GZIP file without its first bytes looks uncompressed.
         compression = "GZIP" if "GZIP" in map(_compression_of, paths) else compression
         infos = [ShardInfo(path.name, 0, 0, 0, "", "", "", 0, 1) for path in paths]
         splits[inner.name] = SplitInfo(inner.name, tuple(infos))
@@ -378,7 +377,7 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
                     _move_to_new(staged, destination)
                 sync_directory(parent)
             except BaseException as failure:
-                if is_at(ours, destination):  # after an error there must be no file
+                if is_at(ours, destination):  # after an error, no file may remain
                     with contextlib.suppress(OSError):
                         destination.unlink()
                 elif isinstance(failure, FileExistsError):
@@ -390,9 +389,9 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
 
 
 def _move_to_new(staged: Path, destination: Path) -> None:
-    """Move a file to a name, unless the name is taken."""
+    """Move a file to a new name; raise an error if the name is taken."""
     try:
-        os.link(staged, destination)  # unlike a rename, a link never replaces a file
+        os.link(staged, destination)  # unlike a rename, a link cannot replace a file
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -420,11 +419,11 @@ def _salvage_files(
 def _recover_bare(
     source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
 ) -> tuple[SalvagedShard, Layout | None]:
-    """Salvage a file, and return its layout, which the other files share."""
+    """Salvage a file; return the result, and the layout, which all files share."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
     done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)
-    lengths.unlink()  # only datasets have files of lengths
+    lengths.unlink()  # only datasets have lengths files
     return SalvagedShard(str(source), done.records, UNKNOWN, done.losses), done.layout
 
 
@@ -432,4 +431,4 @@ def _compression_of(path: Path) -> Compression:
     try:
         return detect_compression(path)
     except ShardReadError:
-        return None  # without its first bytes, a file cannot be decompressed
+        return None  # a file without its first bytes cannot be decompressed

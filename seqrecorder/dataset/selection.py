@@ -1,6 +1,6 @@
-"""`open`, and `Selection`: chosen records of a dataset, in a chosen order, which are read on demand.
+"""`open`, and `Selection`: chosen records of a dataset in a chosen order, read on demand.
 
-Reading by position is in `record_store`, conversion for other libraries in `exports`.
+Reading by position is in `record_store`, and conversion for other libraries is in `exports`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ else:
 
 T = TypeVar("T")
 
-_SHOWN = 10  # records in the table of a notebook
-_WIDTH = 40  # characters of a cell of it
-_DRAWN = 1 << 20  # a notebook draws no lengths of larger selections
+_SHOWN = 10  # records that a notebook shows
+_WIDTH = 40  # characters per cell in a notebook
+_DRAWN = 1 << 20  # largest selection whose lengths a notebook draws
 
 
 class Selection(Selected, Generic[R]):
-    """Records of a dataset, chosen and ordered by position; made by `seqrecorder.open(path)[split]`.
+    """Selected records of a dataset, in a definite order; `seqrecorder.open(path)[split]` returns one.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -70,13 +70,13 @@ class Selection(Selected, Generic[R]):
     >>> [record.key for record in train.where(label=3)], train[::-1].lengths().tolist()
     (['a', 'c'], [0, 1, 2])
 
-    Index with a position or a key (text or bytes) to get a record; with a slice, an array of positions, a mask or a
-    list of keys to get a selection. `|`, `&` and `-` are union, intersection and difference of selections of one
-    dataset. A selection pickles as the dataset's location and the positions. It is a valid source for
-    `torch.utils.data.DataLoader` and `grain.MapDataset.source`. Wherever a path and a split are accepted, so is a
-    selection: `seqrecorder.read(train.where(label=3), batch=...)`.
+    Index with a position or a key (a str or bytes) to get a record. Index with a slice, an array of positions, a mask
+    or a list of keys to get a selection. `|`, `&` and `-` are the union, intersection and difference of selections of
+    one dataset. A selection is pickled as the location of the dataset and the positions. It is a valid source for
+    `torch.utils.data.DataLoader` and `grain.MapDataset.source`. It is accepted wherever a path and a split are:
+    `seqrecorder.read(train.where(label=3), batch=...)`.
 
-    To write the output of a `to_` method as a dataset, use `seqrecorder.from_table`, or `write` with `schema=`.
+    To write the result of a `to_` method as a dataset, use `seqrecorder.from_table`, or `write` with `schema=`.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -115,7 +115,7 @@ class Selection(Selected, Generic[R]):
             records = list(first.records([field.name for field in fields])) if fields else []
             columns += [[cut(str(getattr(r, field.name)), _WIDTH) for r in records] for field in fields]
             columns += [first.lengths(group).tolist() for group in groups]
-        except (DatasetError, OptionError):  # damaged, or packed: a notebook shows what it can
+        except (DatasetError, OptionError):  # damaged or packed records: a notebook shows what it can
             return html_table(repr(self)[1:-1], heads, [])
         table = html_table(repr(self)[1:-1], heads, list(zip(*columns, strict=True)))
         if not groups or len(self) > _DRAWN:
@@ -151,7 +151,7 @@ class Selection(Selected, Generic[R]):
         return rows.store.record(int(rows.positions[position]))
 
     def __getitems__(self, indices: Sequence[int]) -> list[R]:
-        """Return the records at several positions; torch's `DataLoader` fetches batches with this method."""
+        """Return the records at several positions; torch's `DataLoader` calls this method to fetch a batch."""
         return list(self._chosen(list(indices)))
 
     def _chosen(self, index: Any) -> Selection[R]:
@@ -190,7 +190,7 @@ class Selection(Selected, Generic[R]):
         return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
-        """Return the union: in written order if both sides are in written order, otherwise the left records first."""
+        """Return the union: in written order if both sides are, otherwise with the records of the left side first."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -200,14 +200,14 @@ class Selection(Selected, Generic[R]):
         return self._at(both[np.sort(np.unique(both, return_index=True)[1])])
 
     def __and__(self, other: object) -> Selection[R]:
-        """Return the intersection, in the order of the left selection."""
+        """Return the intersection, in the order of the left side."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
         return self._at(left[np.isin(left, right)])
 
     def __sub__(self, other: object) -> Selection[R]:
-        """Return the records that the right selection lacks, in the order of the left one."""
+        """Return the difference: records of the left side that the right side lacks, in the order of the left side."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -230,7 +230,7 @@ class Selection(Selected, Generic[R]):
         return self._rows.records()
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the records as objects, as iterating over the selection does.
+        """Yield the records as objects; like iterating over the selection, but with a choice of fields.
 
         Args:
             fields: names of the fields to decode; the records are then instances of a class with only those fields.
@@ -258,7 +258,7 @@ class Selection(Selected, Generic[R]):
 
         Args:
             fields: names of the fields to parse; None parses all.
-            size: maximum number of records in a batch; large records come in smaller batches, of about 4 MiB.
+            size: maximum number of records in a batch; batches are smaller if records are large, about 4 MiB.
 
         Raises:
             OptionError: `size` is not a positive int.
@@ -288,7 +288,7 @@ class Selection(Selected, Generic[R]):
     # Conversion for other libraries ------------------------------------------------------------------------------
 
     def to_arrow(self, fields: Sequence[str] | None = None) -> Any:
-        """Convert the records to a stream of Arrow record batches, a `pyarrow.RecordBatchReader`, one row per record.
+        """Convert the records to a stream of Arrow record batches (a `pyarrow.RecordBatchReader`), one row per record.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -303,8 +303,8 @@ class Selection(Selected, Generic[R]):
         stays NaN. A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
 
         Raises:
-            OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
-                ns. The error is also raised if an optional field contains NaT, or pyarrow is not installed.
+            OptionError: Arrow has no type for a field (complex numbers, and times in units other than D, s, ms, us and
+                ns); an optional field contains NaT; or pyarrow is not installed.
             SchemaError: a field does not exist.
         """
         return exports.to_arrow(self._rows, fields)
@@ -337,7 +337,7 @@ class Selection(Selected, Generic[R]):
     def to_parquet(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any) -> None:
         """Write the records to a Parquet file, one row per record, batch by batch.
 
-        The file appears only once it is complete. Its pages have checksums, unless `options` contains
+        The file appears only when it is complete. Its pages have checksums, unless `options` contains
         `write_page_checksum=False`. Times in seconds are stored in milliseconds.
 
         Args:
@@ -346,15 +346,15 @@ class Selection(Selected, Generic[R]):
             options: keyword arguments for `pyarrow.parquet.ParquetWriter`, such as `compression="zstd"`.
 
         Raises:
-            OptionError: pyarrow is not installed, or has no type for a field.
-            ShardWriteError: the disk is full, or failed.
+            OptionError: pyarrow is not installed, or Arrow has no type for a field.
+            ShardWriteError: the disk is full or failed.
         """
         exports.to_parquet(self._rows, path, fields, options)
 
     def to_jsonl(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
-        """Write the records to a JSON Lines file, one object per record, batch by batch; read it with `from_jsonl`.
+        """Write the records to a JSON Lines file, one object per record, batch by batch; `from_jsonl` reads it.
 
-        NaN and NaT become null, and times become ISO 8601 text.
+        NaN and NaT become null, and times become ISO 8601 strings.
 
         Args:
             path: path of the file; an existing file is replaced. The suffixes `.gz`, `.bz2`, `.xz` and `.zst` select a
@@ -369,7 +369,7 @@ class Selection(Selected, Generic[R]):
         exports.to_jsonl(self._rows, path, fields)
 
     def to_columns(self, fields: Sequence[str] | None = None) -> dict[str, Column]:
-        """Concatenate the records into numpy arrays: for each field, its flat values and the lengths of its rows.
+        """Read all records into NumPy arrays: for each field, its concatenated values and the lengths of its rows.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -391,14 +391,13 @@ class Selection(Selected, Generic[R]):
     def where(
         self, predicate: Callable[[Any], Any] | None = None, /, *, fields: Sequence[str] | None = None, **values: Any
     ) -> Selection[R]:
-        """Select the records that meet all conditions, in the same order.
+        """Select the records that meet all conditions; they keep their order.
 
         Args:
-            predicate: function that takes a record, and returns True to select it.
-            fields: names of the fields that the predicate reads: only these are parsed, and the records that it gets
-                have no others. None parses all.
-            values: keyword arguments that map the name of a context field without a shape to the wanted value. A list,
-                tuple, set, range or array matches any of its items; None matches a missing value of an optional field.
+            predicate: function that takes a record and returns True to select it.
+            fields: names of the fields to parse for the predicate, whose records have only these; None for all fields.
+            values: wanted values as keyword arguments, by the name of a context field without a shape. A list, tuple,
+                set, range or array matches any of its items; None matches missing values of an optional field.
 
         Raises:
             OptionError: there is no condition, or a field cannot have the wanted value.
@@ -408,14 +407,14 @@ class Selection(Selected, Generic[R]):
         return self._take(np.flatnonzero(matching(self._rows, predicate, fields, values)))
 
     def sample(self, size: float, *, seed: int) -> Selection[R]:
-        """Draw records at random without replacement; they stay in the same order.
+        """Draw records at random without replacement; they keep their order.
 
-        Whether a record is drawn depends on its split and its position in the split, so after a small append, most of
-        the drawn records are the same.
+        Whether a record is drawn depends on its split and its position there. So after a small append, most of the
+        drawn records are the same.
 
         Args:
-            size: number of records as an int, or their share of the selection as a float.
-            seed: seed of the draw; the same seed selects the same records.
+            size: number of records (an int), or their share of the selection (a float).
+            seed: seed of the draw; equal seeds draw the same records.
 
         Raises:
             OptionError: `size` exceeds the selection, or is neither a count nor a share.
@@ -434,11 +433,11 @@ class Selection(Selected, Generic[R]):
     def sorted_by(
         self, by: str | Callable[[Any], Any], *, fields: Sequence[str] | None = None, reverse: bool = False
     ) -> Selection[R]:
-        """Sort the records by a value; records with equal values keep their order.
+        """Sort the records by a value; records with equal values keep their relative order.
 
         Args:
             by: name of a context field without a shape, or a function that computes a value from a record.
-            fields: names of the fields that the function reads; None parses all.
+            fields: names of the fields to parse for the function; None for all fields.
             reverse: whether to sort in descending order.
 
         Raises:
@@ -450,7 +449,7 @@ class Selection(Selected, Generic[R]):
         values = values_by(self._rows, by, "sorted_by", fields)
         try:
             order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
-        except (TypeError, ValueError) as error:  # comparing two arrays has no single answer
+        except (TypeError, ValueError) as error:  # comparing two arrays gives more than one answer
             raise OptionError(
                 f"sorted_by: values without an order: {error}; leave them out with `where` first"
             ) from None
@@ -481,23 +480,23 @@ class Selection(Selected, Generic[R]):
         (<Parts: train 32, eval 8>, 0.0)
 
         Args:
-            shares: mapping from part name to share; the shares add up to 1. Without `by`, a part misses its share by
-                less than one record overall, and by less than two in each stratum.
-            by: name of a context field, or a function that returns the group of a record. Records of a group stay
-                together. Without `stratify`, and with enough small groups, a part misses its share by less than the
+            shares: mapping from part name to share; the shares must add up to 1. Without `by`, a part misses its share
+                by less than one record overall, and by less than two in each stratum.
+            by: name of a context field, or a function that returns the group of a record. The records of a group stay
+                together. If there are enough small groups and no `stratify`, a part misses its share by less than the
                 largest group.
-            stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is dealt
-                in these shares, as closely as whole groups allow.
-            at: start time of each part by name, in ascending order; `...` for the first part.
-            time: name of the field with a record's time; for a feature list, the time of the first step is used.
-            end: name of the field with the end time of a record. By default, a record ends at the last step of `time`,
-                or at `time` itself if it is a context field.
-            straddling: treatment of records that start in one part and end in another: `error`; `drop`; or `cut`, which
-                gives each part its own steps of the record and needs a time for each step.
-            seed: seed of the draw; the same selection and seed give the same parts.
+            stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is split
+                by the same shares, as closely as whole groups allow.
+            at: mapping from part name to start time, ascending; `...` for the first part.
+            time: name of the field with the time of a record; for a feature list, the time of its first step.
+            end: name of the field with the end time of a record; default: the last step of `time`, or `time`
+                itself if it is a context field.
+            straddling: treatment of records that start in one part and end in another: `error`, `drop`, or `cut`, which
+                divides the steps among the parts and needs a time for each step.
+            seed: seed of the draw; equal selections and seeds give the same parts.
 
         Returns:
-            A dictionary of the parts, as accepted by `write`; its attribute `shares` reports the deviations.
+            A dictionary of the parts, which `write` accepts; its attribute `shares` contains the actual shares.
 
         Raises:
             OptionError: the options contradict each other, or there are fewer groups than parts.
@@ -526,10 +525,10 @@ class Selection(Selected, Generic[R]):
     ) -> Folds[Selection[R]]:
         """Split the records into folds for cross-validation: pairs of a training and a held-out selection.
 
-        Each record is held out once. With `time` the folds walk forward: the records are cut into `count + 1`
-        consecutive periods. Each period but the first is held out once, and the training records lie wholly before it.
-        With `by` and `time`, each fold holds out a share of the groups in its period, and trains on the earlier records
-        of the other groups.
+        Each record is held out once. With `time`, the folds walk forward: the records are divided into `count + 1`
+        consecutive periods, each period except the first is held out once, and the training records lie wholly before
+        it. With `by` as well, each fold holds out a share of the groups in its period, and trains on the earlier
+        records of the other groups.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -544,17 +543,17 @@ class Selection(Selected, Generic[R]):
 
         Args:
             count: number of folds.
-            by: as for `split`; a group is never on both sides of a fold.
-            stratify: as for `split`.
-            time: as for `split`.
-            end: as for `split`.
-            straddling: as for `split`; with `drop`, such records are still held out, and only left out of training.
-                The default is `cut` if records have a time for each step and start at too few distinct times to be
-                dealt whole, and `error` otherwise.
-            seed: as for `split`.
+            by: field or function for the group of a record, as for `split`; a group is never on both sides of a fold.
+            stratify: field or function for the stratum of a record, as for `split`.
+            time: name of the field with the time of a record, as for `split`.
+            end: name of the field with the end time of a record, as for `split`.
+            straddling: treatment of records that straddle periods, as for `split`. With `drop`, they are left out of
+                training, but still held out. The default is `cut` if records have a time for each step but start at too
+                few distinct times to stay whole, and `error` otherwise.
+            seed: seed of the draw.
 
         Returns:
-            A list of pairs; its attribute `shares` reports the deviations from equal shares.
+            A list of pairs; its attribute `shares` contains the actual shares.
 
         Raises:
             OptionError: the options contradict each other, or there are fewer records or groups than folds.
@@ -576,12 +575,12 @@ def _require_none(options: Mapping[str, Any], beside: str) -> None:
 
 
 def rows_of(selection: Selection[Any]) -> Rows:
-    """Return the rows of a selection, for use in the other packages of seqrecorder."""
+    """Return the rows of a selection, for the other packages of seqrecorder."""
     return selection._rows  # noqa: SLF001 - the only access from outside
 
 
 class Corpus(Generic[R]):
-    """An open dataset: a mapping from split name to `Selection`; made by `seqrecorder.open`.
+    """Open dataset: a mapping from split name to `Selection`, as returned by `seqrecorder.open`.
 
     Args:
         store: records of the dataset.
@@ -618,7 +617,7 @@ class Corpus(Generic[R]):
         return split in self._store.splits
 
     def __getitem__(self, splits: str | tuple[str, ...]) -> Selection[R]:
-        """Select the records of a split, or of several splits, concatenated.
+        """Select the records of one split, or of several splits in this order.
 
         Raises:
             DatasetNotFoundError: a split does not exist.
@@ -641,7 +640,7 @@ def open(path: str | os.PathLike[str], *, schema: type[T]) -> Corpus[T]: ...  # 
 @overload
 def open(path: str | os.PathLike[str], *, schema: Any = ...) -> Corpus[Any]: ...  # noqa: A001 - see below
 def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  # noqa: A001 - as `gzip.open` is
-    """Open a dataset to select records from it; at first, only its manifest is read.
+    """Open a dataset to select records from it; this reads only the manifest.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -655,11 +654,11 @@ def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  #
 
     Args:
         path: directory or URL of the dataset.
-        schema: record class to read as; None rebuilds a class from the manifest.
+        schema: record class to read as; None builds a class from the manifest.
 
     Raises:
         DatasetNotFoundError: there is no dataset at the path.
-        ManifestError: the manifest is damaged, or of a newer format.
+        ManifestError: the manifest is damaged, or its format is newer than this release.
         SchemaMismatchError: the data cannot be read as `schema`.
     """
     return Corpus(RecordStore(path, schema))

@@ -1,6 +1,6 @@
-"""Lookup and checks of the shards to read: a split of a dataset, a selection, or bare shards from any writer.
+"""Lookup and checks of the shards to read: a split, a selection, or bare shards from any writer.
 
-Parsing their records is up to the packages `codec` and `reading`.
+Their records are parsed by the packages `codec` and `reading`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 Check = Literal["manifest", "full", "none"]
 OnCorrupt = Literal["error", "skip"]
 
-_WINDOW_BYTES = 16 << 20  # of records in memory at a time
-_WINDOW_RECORDS = 1024  # limit for small records
+_WINDOW_BYTES = 16 << 20  # bytes of records in memory at a time
+_WINDOW_RECORDS = 1024  # maximum number of records, if they are small
 
 _MOST_CHECKED = 4096
 """Files checked before the first record; checking more takes minutes over a network."""
@@ -63,12 +63,12 @@ _MOST_CHECKED = 4096
 
 @attrs.frozen(eq=False)
 class Runs:
-    """Runs of adjacent records in plain shards, which are read without a copy.
+    """Runs of adjacent records in uncompressed shards, which are read in place.
 
     Attributes:
         paths: paths of the shards.
-        table: one row per run, int64 `(n, 5)`: index of the shard, number of the first record in it, number of
-            records, and start and end offset in bytes.
+        table: one row per run, int64 `(n, 5)`: index of the shard, number of the first record in the shard, number of
+            records, start offset and end offset in bytes.
     """
 
     paths: tuple[Path, ...]
@@ -77,19 +77,19 @@ class Runs:
 
 @attrs.frozen
 class ShardFile:
-    """One shard to read.
+    """Shard to read.
 
     Attributes:
-        directory: directory of the shard and its lengths.
+        directory: directory of the shard and its lengths file.
         name: file name of the shard.
-        lengths_name: file name of the lengths; None without lengths.
+        lengths_name: name of the lengths file; None if there is none.
         records: number of records; -1 if they were not counted.
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance between two records in written order.
         lengths_sha256: SHA-256 of the lengths file, in hexadecimal; None if unknown.
-        is_damaged: whether this is a copy of the intact records of a damaged shard, whose positions are unknown.
-        runs: runs to read instead of the file, which then does not exist; None to read the file.
+        is_damaged: whether this is a copy of the intact records of a damaged shard; their positions are unknown.
+        runs: runs to read instead of the file, which does not exist then; None to read the file.
     """
 
     directory: Path
@@ -110,7 +110,7 @@ class ShardFile:
 
     @property
     def lengths_path(self) -> Path | None:
-        """Path of the lengths; None without lengths."""
+        """Path of the lengths file; None if there is none."""
         return None if self.lengths_name is None else self.directory / self.lengths_name
 
 
@@ -119,14 +119,14 @@ class Origin:
     """Shards to read, with their schema, format and checks.
 
     Attributes:
-        where: label for error messages.
+        where: label of the dataset or shards in error messages.
         schema: schema with the fields to read.
         layout: layout of sequences in the messages.
         compression: compression of the shards.
         files: shards, in order.
         manifest: manifest of the dataset; None for bare shards.
         check: level of checks.
-        whole: the split, if the shards are exactly the shards of one split; otherwise None.
+        whole: entry of the split, if these are all of its shards and no others; otherwise None.
     """
 
     where: str
@@ -146,7 +146,7 @@ class Origin:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """Pairs `(length, records)` in the first alignment group, ascending; None if only lengths files have them."""
+        """Pairs `(length, records)` in the first alignment group, ascending; None if the manifest lacks them."""
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None
@@ -158,37 +158,37 @@ class Origin:
             return f"a record of {self.where} (`seqrecorder verify {self.manifest.where}` says which)"
         kind = self.schema.record_class
         named = f"{kind.__module__}:{kind.__qualname__}"
-        if kind.__module__ == "__main__" or "<locals>" in named:  # the class cannot be imported
+        if kind.__module__ == "__main__" or "<locals>" in named:  # the record class cannot be imported
             named = f"MODULE:{kind.__name__}"
         path, each = (self.files[0].path, "") if len(self.files) == 1 else ("FILE", ", for each file,")
         return f"a record of {self.where} (`seqrecorder verify {path} --schema {named}`{each} says which)"
 
     @property
     def mean_bytes(self) -> int:
-        """Mean stored size of a record in bytes; a guess if records were not counted."""
+        """Mean stored size of a record in bytes; a guess if the records were not counted."""
         records = self.records
         return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
 
     @functools.cached_property
     def longest(self) -> int | None:
-        """Estimate of the longest record in the first alignment group, in steps; None for bare shards."""
+        """Estimated length of the longest record in the first alignment group; None for bare shards."""
         if self.manifest is None:
             return None
         return max((length for split in self.manifest.splits.values() for length, _ in split.bins), default=0)
 
     @property
     def is_large(self) -> bool:
-        """Check whether there are too many files to check them all before the first record."""
+        """Check whether there are too many files to check all of them before the first record."""
         return self.check != "full" and len(self.files) > _MOST_CHECKED
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Cap the requested number of records at about 16 MiB."""
+        """Reduce the requested number of records to about 16 MiB."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
-        """Select the files of one of several readers, and a slice of their records; None means all records.
+        """Select the files for one of several readers, and the slice of their records to take (None for all).
 
-        The shares of two readers differ by at most one record.
+        The numbers of records of two readers differ by at most one.
         """
         if shard is None:
             return self, None
@@ -202,7 +202,7 @@ class Origin:
         return attrs.evolve(self, files=self.files[files], whole=self.whole if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
-        """Fetch the files into the cache if the dataset is at a URL; see `Manifest.fetch`."""
+        """Fetch the files into the cache if the dataset is at a URL (see `Manifest.fetch`)."""
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.directory.name, file.name) for file in self.files}
@@ -210,9 +210,9 @@ class Origin:
         self.manifest.fetch(wanted, lengths_only=lengths_only)
 
     def check_frames(self, file: ShardFile) -> None:
-        """Raise `ShardReadError` if a frame's length would make TensorFlow read beyond the end of a file.
+        """Raise `ShardReadError` if the length in a frame would make TensorFlow read beyond the end of a file.
 
-        With `check="none"` nothing is checked. The frames of bare shards were checked when their records were counted.
+        Nothing is checked with `check="none"`. The frames of bare shards were already checked when counting records.
         """
         if self.check != "none" and self.manifest is not None and file.runs is None:  # frames of runs were checked
             with explaining_replacement(self.manifest):
@@ -221,7 +221,7 @@ class Origin:
     def check_lengths(self) -> None:
         """Raise `ShardReadError` if a lengths file has changed since it was written.
 
-        With `check="none"`, or for thousands of files, nothing is checked.
+        Nothing is checked with `check="none"`, or if there are thousands of files.
         """
         for file in self.files if not self.is_large else ():
             if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
@@ -231,7 +231,7 @@ class Origin:
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Read the length of every record in an alignment group, file by file.
 
-        The lengths come from the lengths files if they exist; otherwise every record is parsed once.
+        Without lengths files, this parses every record once.
         """
         with explaining_replacement(self.manifest):
             lengths = [self.file_lengths(file, group) for file in self.files]
@@ -240,8 +240,8 @@ class Origin:
     def check_first(self, schema: Schema) -> None:
         """Raise `RecordError` if one of the first records of bare shards does not fit the fields.
 
-        TensorFlow's own error is raised while iterating, and names neither file nor record. Values that are serialized
-        as bytes, such as images, are not checked, since cropped steps may contain anything.
+        TensorFlow would raise its error only while iterating, and without naming file or record. Values that are
+        serialized as bytes, such as images, are not checked, because cropped steps may contain anything.
         """
         names = [field.name for field in schema.fields if not field.in_items]
         if self.manifest is not None or not names:
@@ -261,7 +261,7 @@ class Origin:
                 return
 
     def file_lengths(self, file: ShardFile, group: str) -> NDArray[np.int64]:
-        """Read the length of every record of one file in an alignment group."""
+        """Read the length of each record of one file in an alignment group."""
         groups = self.manifest.schema.groups if self.manifest is not None else ()
         if file.lengths_path is not None and group in groups:
             digest = None if self.check == "none" else file.lengths_sha256
@@ -272,12 +272,12 @@ class Origin:
 
 
 def class_advice(path: Path) -> str:
-    """Write advice on an undecodable record of a bare shard, for the end of an error message."""
+    """Build advice for the end of an error message about an undecodable record of a bare shard."""
     return f"the record is intact (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
 
 
 def check_shard(shard: Any) -> tuple[int, int]:
-    """Check `(index, count)` and return it as ints; raise `OptionError` for anything else."""
+    """Convert `(index, count)` to ints; raise `OptionError` if it is invalid."""
     match shard:
         case [int() | np.integer() as index, int() | np.integer() as count] if 0 <= index < count:
             return int(index), int(count)
@@ -285,12 +285,12 @@ def check_shard(shard: Any) -> tuple[int, int]:
 
 
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
-    """Choose the files of one of several readers, and a slice of their records; None means all records.
+    """Choose the files for one of several readers, and the slice of their records to take (None for all).
 
-    Shares differ by at most one record. If dealing whole files round-robin meets this limit, readers get whole files.
-    Otherwise each reader gets a contiguous range of the concatenated files, so that few files are shared. If there are
-    fewer files than readers, files and readers are dealt to the largest number of groups that the limit allows, and the
-    readers of a group share its records round-robin.
+    The numbers of records of two readers differ by at most one. If dealing whole files round-robin meets this limit,
+    readers get whole files. Otherwise, each reader gets a contiguous range of the concatenated files, so that readers
+    share few files. If there are fewer files than readers, files and readers are dealt to as many groups as the limit
+    allows, and the readers of a group share its records round-robin.
 
     >>> share_of([50, 50, 50, 50], 1, 2)
     (slice(1, None, 2), None)
@@ -300,12 +300,12 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     (slice(0, None, 1), slice(1, None, 2))
 
     Args:
-        records: number of records in each file; -1 if not counted, which leaves the sizes of the shares unknown.
+        records: number of records in each file; -1 if not counted, so the sizes of the shares are unknown.
         index: index of the reader.
         count: number of readers.
 
     Returns:
-        A slice of the files, and a slice of the records in those files, in their order.
+        A slice of the files, and a slice of the concatenated records of these files.
     """
     if len(records) < count:
         groups = next((n for n in range(len(records), 1, -1) if _is_even(_extremes(records, n, count))), 1)
@@ -323,7 +323,7 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
 
 
 def _extremes(records: Sequence[int], groups: int, readers: int) -> list[int]:
-    """Compute the smallest and the largest share in each group, with files and readers dealt round-robin to groups."""
+    """Compute the smallest and largest share in each group, if files and readers are dealt round-robin to groups."""
     sizes = [(sum(records[group::groups]), len(range(group, readers, groups))) for group in range(groups)]
     return [share for size, count in sizes for share in (size // count, -(-size // count))]
 
@@ -337,7 +337,7 @@ class Selected(abc.ABC):
 
     @abc.abstractmethod
     def _resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
-        """Find the shards to read; see the function `resolve`."""
+        """Find the shards to read; see `resolve`."""
 
 
 _LAYOUTS = ("auto", "steps", "packed", "example")
@@ -357,20 +357,20 @@ def resolve(
     """Find the shards to read, and check them.
 
     Args:
-        path: directory of a dataset; a selection; or a shard, a glob of shards or a list of shards.
-        split: name of the split; None for the only split of the dataset.
+        path: directory or URL of a dataset; a selection; or bare shards (a path, a glob or a list).
+        split: name of the split; None for a dataset with one split, selections and bare shards.
         schema: class or schema to read as; required for bare shards.
         compression: compression of bare shards; None detects it from their first bytes.
         layout: layout of bare shards.
-        check: `manifest` compares the sizes of shards with the manifest, and walks over the frames of bare shards. The
-            frames of a dataset are checked when a file is opened (`Origin.check_frames`), its lengths files by
-            `Origin.check_lengths`. `full` reads everything. `none` checks nothing.
-        on_corrupt: `error`; or `skip` to read every shard in advance, and skip damaged records.
-        lengths_only: whether only lengths are needed; then the records of a selection are not copied.
+        check: `manifest` compares the sizes of shards with the manifest, and checks the frames of bare shards. (The
+            frames of a dataset are checked when a file is opened, by `Origin.check_frames`, and lengths files by
+            `Origin.check_lengths`.) `full` reads everything. `none` checks nothing.
+        on_corrupt: `error`, or `skip` to read all shards in advance and skip damaged records.
+        lengths_only: whether only lengths are needed, so that the records of a selection need not be copied.
 
     Raises:
         DatasetNotFoundError: the path does not exist.
-        ShardReadError: a shard is missing or cut short, or has a different size or compression.
+        ShardReadError: a shard is missing or truncated, or has a different size or compression.
         SchemaMismatchError: the data cannot be read as the schema.
         OptionError: an argument is invalid.
     """
@@ -423,7 +423,7 @@ def resolve_dataset(
     """Find the shards of a split; see `resolve` for arguments and errors."""
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
-    if check == "full" or on_corrupt == "skip":  # else each reader fetches only its share
+    if check == "full" or on_corrupt == "skip":  # otherwise each reader fetches only its share
         manifest.fetch([(info.name, shard) for shard in info.shards])
     wanted = schema_to_read(manifest, schema, where)
     directory = _split_directory(manifest, info)
@@ -442,7 +442,7 @@ def resolve_dataset(
     ]
     if on_corrupt == "skip":
         files = [_without_damage(file, shard, manifest) for file, shard in zip(files, info.shards, strict=True)]
-        files.sort(key=lambda file: file.is_damaged)  # damaged ones last, so that the others keep their order
+        files.sort(key=lambda file: file.is_damaged)  # damaged shards last, so that the others keep their order
         return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
     origin = Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check, info)
     if check == "full" or (check == "manifest" and manifest.url is None and not origin.is_large):
@@ -454,7 +454,7 @@ def resolve_dataset(
 
 
 def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
-    """Build the path of the directory of a split.
+    """Check the directory of a split, and return its path.
 
     Raises:
         ManifestError: the directory, or a shard in it, is a link that leaves the dataset, a pipe or a device.
@@ -491,7 +491,7 @@ def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> Sh
         directory=path.parent,
         name=path.name,
         lengths_name=lengths_of_copy(path).name,
-        lengths_sha256=None,  # the copy has new lengths, without a digest in the manifest
+        lengths_sha256=None,  # the copy has its own lengths file, without a digest in the manifest
         records=records,
         bytes=path.stat().st_size,
         step=1,  # positions of its records are unknown
@@ -531,10 +531,10 @@ def _resolve_bare(
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
-    """Detect the common compression of shards; with `skip`, ignore shards whose first bytes cannot be read.
+    """Detect the compression that shards have in common; with `skip`, ignore shards whose first bytes are damaged.
 
     Raises:
-        ShardReadError: the shards differ in compression, or do not have the requested one; or one cannot be read.
+        ShardReadError: the shards differ in compression, do not have the requested compression, or cannot be read.
     """
     kinds = {}
     for path in paths:

@@ -1,7 +1,7 @@
 """Assignment of records to splits: by hash of a key, by groups and strata, and by time.
 
-With a hash, the split depends only on the seed and the key, so adding data never moves a record to another split.
-Parts and folds of selections are in `folds`.
+A split by hash depends only on the seed and the key, so adding data never moves a record to another split. Parts and
+folds of selections are in `folds`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _SUM_TOLERANCE = 1e-9
 
 
 def key_hash(key: object, seed: int = 0) -> int:
-    """Hash a key to 64 bits, equally in every process, on every platform and in every release.
+    """Hash a key to 64 bits, with the same result in every process, on every platform and in every release.
 
-    The hash is the 8-byte BLAKE2b digest, read as little-endian, of the seed and an encoding of the key. The encoding
-    starts with a tag for the type: `1`, `"1"`, `1.0`, `True` and `b"1"` are five distinct keys. `key_hashes` is faster
-    for many keys.
+    The hash is the 8-byte BLAKE2b digest of the seed and the encoded key, read as little-endian. The encoding starts
+    with a tag for the type, so `1`, `"1"`, `1.0`, `True` and `b"1"` are five distinct keys. For many keys, `key_hashes`
+    is faster.
 
     >>> key_hash("utterance-7")
     220409978694772613
@@ -49,9 +49,9 @@ def key_hash(key: object, seed: int = 0) -> int:
     False
 
     Args:
-        key: a str, bytes, bool, int of any size, float, None, numpy scalar of these (treated as its Python
-            equivalent), datetime64 or timedelta64 (the unit matters), or a tuple of these. `-0.0` and `0.0` are
-            the same key, as in Python, and so are all NaNs.
+        key: a str, bytes, bool, int of any size, float, None, NumPy scalar of these types (the same as its Python
+            equivalent), datetime64 or timedelta64 (the unit matters), or a tuple of these. `-0.0` and `0.0` are the
+            same key, as in Python, and so are all NaNs.
         seed: any int; each seed gives an unrelated hash.
 
     Returns:
@@ -70,8 +70,8 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
     True
 
     Args:
-        keys: as for `key_hash`.
-        seed: as for `key_hash`.
+        keys: keys, of the same types as for `key_hash`.
+        seed: any int; each seed gives an unrelated hash.
 
     Returns:
         The hashes, uint64 `(n,)`.
@@ -81,7 +81,7 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
     """
     seeded, digests = _seeded(seed), []
     for key in keys:
-        # The two common types are inlined: a function call would cost as much as the hash.
+        # The two common types are inlined, because a function call would take as long as the hash.
         if type(key) is str:
             data = b"s" + key.encode("utf-8", "surrogatepass")
         elif type(key) is int:
@@ -96,19 +96,19 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
 
 @functools.lru_cache(maxsize=64)
 def _seeded(seed: int) -> Callable[[], hashlib.blake2b]:
-    # Hexadecimal, since Python limits the conversion of long ints to decimal.
+    # Hexadecimal, because Python limits the conversion of long ints to decimal.
     return hashlib.blake2b(b"%x:" % seed, digest_size=8).copy
 
 
 def _encoded(key: object) -> bytes:
-    """Encode a key uniquely; the first byte is a tag for its type."""
+    """Encode a key uniquely, starting with a tag byte for its type."""
     if isinstance(key, (np.datetime64, np.timedelta64)):
         unit, count = np.datetime_data(key.dtype)
         tag = b"M" if isinstance(key, np.datetime64) else b"m"
         return b"%s%d%s:%x" % (tag, count, unit.encode(), int(key.astype(np.int64)))
     if isinstance(key, np.generic):
         key = key.item()
-    # `float.__float__` and the like return the plain value of a subclass, whatever it overrides.
+    # `float.__float__` and similar methods return the plain value even if a subclass overrides them.
     if key is None:
         data = b"n"
     elif isinstance(key, bool):
@@ -158,7 +158,7 @@ def _share(name: str, share: Any) -> float:
 
 @attrs.frozen(hash=False)
 class Ratios:
-    """Rule that splits keys by share, based on their hashes.
+    """Rule that splits keys by shares, according to their hashes.
 
     The split of a key depends on the names and shares, but not on their order.
 
@@ -179,7 +179,7 @@ class Ratios:
         _check_sum(self.shares)
         names = sorted(name for name, share in self.shares.items() if share > 0)
         exact = [Fraction(self.shares[name]) for name in names]
-        # There is one limit between two splits, so the last split absorbs the rounding errors.
+        # Limits exist only between splits, so the last split absorbs the rounding errors.
         limits = (int(sum(exact[: i + 1]) * _HASHES / sum(exact)) for i in range(len(exact) - 1))
         object.__setattr__(self, "_names", tuple(names))
         object.__setattr__(self, "_limits", tuple(limits))
@@ -195,7 +195,7 @@ class Ratios:
 
 
 def _check_sum(shares: Mapping[str, float]) -> None:
-    total = sum(shares.values())  # infinite if the shares are huge
+    total = sum(shares.values())  # the sum may be infinite if the shares are huge
     if abs(total - 1) <= _SUM_TOLERANCE:
         return
     advice = "give at least one split a share"
@@ -206,16 +206,16 @@ def _check_sum(shares: Mapping[str, float]) -> None:
     raise OptionError(f"splits: expected shares that add up to 1, got {dict(shares)!r}, which make {total!r}; {advice}")
 
 
-# A split misses its share widely if it is off by more than both limits: a quarter of the share, and three standard
-# deviations of a random draw, so that small datasets raise no false alarm.
+# A split misses its share by a wide margin if it is off by more than both a quarter of the share and three standard
+# deviations of a random draw. The latter prevents false alarms for small datasets.
 _FAR = 1 / 4
 _DEVIATIONS = 3
-_POINTS, _FEW = 0.05, 5  # likewise for a split of a stratum: a fraction of the stratum's records, and their number
+_POINTS, _FEW = 0.05, 5  # likewise for a split of a stratum: a fraction of the stratum's records, and a number
 
 
 @attrs.frozen
 class Balanced:
-    """Rule that deals whole groups close to the requested shares, even if groups are few or large.
+    """Rule that deals whole groups to splits and gets close to the shares even if groups are few or large.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -227,10 +227,10 @@ class Balanced:
     >>> {name: split.records for name, split in manifest.splits.items()}
     {'train': 40, 'eval': 10}
 
-    When the first record of a group arrives, the group is assigned to the split that is furthest below its share (plus
-    a random number below one record), and stays there. The manifest stores the split of each group, in 16 characters
-    per group, so an append continues the assignment. Unlike splits by hash, these splits depend on the order of the
-    records. They come closest to the shares if the records of a group are consecutive.
+    The first record of a group assigns the group to the split that is furthest below its share (plus a random number
+    below one record). The manifest stores the split of each group, in 16 characters, so an append continues the
+    assignment. Unlike splits by hash, these splits depend on the order of the records. They get closest to the shares
+    if the records of a group are consecutive.
 
     Attributes:
         by: name of a field, or a function that returns the group of a record.
@@ -240,9 +240,9 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares by a wide margin; return their requested and actual shares by name.
+    """Find the splits that miss their shares by a wide margin; map them to their requested and actual shares.
 
-    A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
+    The margin is wide if it exceeds both a quarter of the share and three standard deviations of a random draw.
 
     >>> missed_shares({"train": 0.8, "eval": 0.2}, {"train": 970, "eval": 30})
     {'eval': (0.2, 0.03)}
@@ -259,11 +259,11 @@ def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dic
 def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> list[tuple[float, str, str, int, float]]:
     """Find the splits of strata that miss their shares by more than 5 percentage points and 5 records.
 
-    Only whole groups cause such misses.
+    Only groups, which stay whole, cause such misses.
 
     Returns:
-        A tuple for each miss, the largest first: its size (a fraction of the stratum's records), the names of the
-        stratum and the split, the number of records in the stratum, and the split's actual share.
+        One tuple per miss, the largest first: its size (a fraction of the stratum's records), the name of the stratum,
+        the name of the split, the number of records in the stratum, and the actual share of the split.
     """
     missed = []
     for stratum in strata:
@@ -280,13 +280,13 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Requested and actual shares of parts, overall and in each stratum; print it for a table.
+    """Requested and actual shares of parts, overall and in each stratum; printed as a table.
 
     Attributes:
-        wanted: requested share of each part, by name.
-        got: actual share of all records in each part, by name.
-        strata: actual shares of the records in each stratum; empty without strata.
-        left_out: number of records in no part, for example because they straddle a time.
+        wanted: mapping from part to its requested share.
+        got: mapping from part to its actual share of all records.
+        strata: mapping from stratum to the actual shares of the parts in it; empty without strata.
+        left_out: number of records in no part, for example because they straddle two parts.
     """
 
     wanted: Mapping[str, float]
@@ -319,7 +319,7 @@ class Shares:
 
 
 def shares_of(names: Mapping[str, float], counts: Sequence[int]) -> dict[str, float]:
-    """Compute the share of each part from the numbers of records."""
+    """Compute the actual share of each part from the number of its records."""
     total = max(1, sum(counts))
     return {name: count / total for name, count in zip(names, counts, strict=True)}
 
@@ -332,7 +332,7 @@ GAMMA = 0x9E3779B97F4A7C15
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Hash the seed, the split and each record's position in the split to a random rank: uint64 `(n,)`."""
+    """Compute a random rank for each record from the seed, its split and its position there: uint64 `(n,)`."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
@@ -347,14 +347,14 @@ def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int)
 
 
 def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int64], seed: int, count: int) -> Any:
-    """Find the `count` records with the lowest ranks; return their ascending indices, int64 `(count,)`.
+    """Find the `count` records with the lowest ranks; return their indices, ascending, int64 `(count,)`.
 
-    Ranks are uniformly distributed, so a limit keeps about `count` candidates in memory. `count` must be less than the
-    number of positions.
+    Ranks are uniformly distributed, so a limit on them leaves about `count` candidates in memory. `count` must be less
+    than the number of positions.
     """
     share = (count + 8 * count**0.5 + 64) / len(positions)
     while True:
-        limit = np.uint64(min(share, 1) * (2**64 - 2**12))  # a float that stays below 2**64
+        limit = np.uint64(min(share, 1) * (2**64 - 2**12))  # the largest float below 2**64
         places, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
         for start in range(0, len(positions), _WINDOW):
             part = positions[start : start + _WINDOW]
@@ -371,7 +371,7 @@ def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Compute the SplitMix64 output (https://prng.di.unimi.it/splitmix64.c) for each number."""
+    """Compute the output of SplitMix64 (https://prng.di.unimi.it/splitmix64.c) for each number."""
     return finalized(numbers * np.uint64(GAMMA))
 
 
@@ -399,10 +399,10 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
 
 
 def time_of(field: Field, moment: Any, option: str = "at") -> Any:
-    """Convert a time, as an object or as text, to a value of a field.
+    """Convert a time (an object or a string) to a value of a field.
 
     Raises:
-        OptionError: the field cannot represent the time exactly, or it is NaT or NaN.
+        OptionError: the time is NaT or NaN, or the field cannot represent it exactly.
     """
     try:
         value = np.datetime64(moment) if field.element.is_time and isinstance(moment, str) else moment
@@ -423,8 +423,8 @@ class TimeRule:
     """Rule for splitting by time.
 
     Attributes:
-        starts: start time of each split by name, in ascending order; None for the first split.
-        time: name of the field with a record's time; for a feature list, the time of the first step is used.
+        starts: mapping from split to its start time, ascending; None for the first split.
+        time: name of the field with the time of a record; for a feature list, the time of its first step.
         end: name of the field with the end time of a record; None for the last step of `time`, or `time` itself.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """
@@ -446,7 +446,7 @@ class TimeRule:
 
     @classmethod
     def of(cls, splits: Any, time: Any, end: Any, straddling: Any, of: str = "splits: with time=,") -> TimeRule:
-        """Build a rule from the arguments of `write` or `split`; `of` introduces the option in error messages.
+        """Build a rule from the arguments of `write` or `split`; error messages begin with `of`.
 
         Raises:
             OptionError: an argument is invalid.
@@ -474,14 +474,14 @@ def _plain(value: Any) -> Any:
 def steps_before(
     times: NDArray[Any], steps: NDArray[np.int64], bounds: Any, name: str, positions: Any = None
 ) -> NDArray[np.int64]:
-    """Count the steps of each record before each bound: int64 `(n, len(bounds))`.
+    """Count the steps of each record before each time in `bounds`: int64 `(n, len(bounds))`.
 
     Args:
-        times: times of the steps, with the records concatenated.
+        times: times of the concatenated steps of all records.
         steps: number of steps of each record, int64 `(n,)`.
         bounds: sequence of times; None counts all steps.
-        name: name of the field, for errors.
-        positions: positions of the records, for errors; None numbers them from 0.
+        name: name of the field, for error messages.
+        positions: positions of the records, for error messages; None numbers them from 0.
 
     Raises:
         RecordError: the times of a record do not ascend, or one is NaT or NaN.
@@ -502,7 +502,7 @@ def steps_before(
 
 @attrs.frozen
 class Piece:
-    """The piece of each record that a time rule assigns to one split.
+    """Cut of records to the steps that a time rule assigns to one split.
 
     Attributes:
         rule: rule that cuts the records.
@@ -513,7 +513,7 @@ class Piece:
     split: str
 
     def of(self, messages: Sequence[bytes], schema: Schema) -> list[bytes]:
-        """Cut the piece out of serialized records with a schema."""
+        """Cut serialized records to this piece."""
         return schema.encode_batch(SplitsInTime(self.rule, schema).pieces(schema.decode_batch(messages), self.split))
 
 
@@ -544,7 +544,7 @@ class SplitsInTime:
                 "straddling: expected 'error' or 'drop', since 'cut' needs a time for each step, and no end; got "
                 f"{rule.time!r}"
             )
-        # Lists to cut along with the times: those in the same group, and those with a fixed number of steps per time.
+        # Cut the lists in the group of the times, and those with a fixed number of steps per time.
         rates = {group: rate for group, (followed, rate) in schema.rates.items() if followed == self._time.group}
         rates[self._time.group] = 1
         lists = [field for field in schema.fields if field.is_list]
@@ -555,7 +555,7 @@ class SplitsInTime:
             raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
 
     def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
-        """Cut records that straddle splits into pieces; return the index of each piece's source, and the pieces.
+        """Cut records that straddle splits into pieces; return the index of each piece's record, and the pieces.
 
         Raises:
             RecordError: a record has no times, or they do not ascend.
@@ -569,7 +569,7 @@ class SplitsInTime:
         return origins, out
 
     def pieces(self, records: Sequence[Any], split: str) -> list[Any]:
-        """Cut each record to its steps in a split; the piece is empty if there are none."""
+        """Cut each record to its steps in a split; a piece may be empty."""
         number = self.names.index(split)
         every = self._edges([self._time.exact(getattr(record, self._time.name)) for record in records], None)
         return [
@@ -578,7 +578,7 @@ class SplitsInTime:
         ]
 
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
-        """Find the first step of each split in each record, then its number of steps: int64 `(n, splits + 1)`.
+        """Find where each split begins in each record, plus the record's length: int64 `(n, splits + 1)`.
 
         See `steps_before` for the arguments and errors.
         """
@@ -598,7 +598,7 @@ class SplitsInTime:
         return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Assign each record the number of its split, or `DROPPED`.
+        """Return the index of each record's split, or `DROPPED`.
 
         Raises:
             RecordError: a record has no time, ends before it starts, or straddles splits under `straddling="error"`.
@@ -638,16 +638,16 @@ def _exact(record: Any, field: Field, position: int) -> Any:
     return exact
 
 
-_SHOWN = 40  # characters of a stratum's name
-_OF_ALL = 0.25  # weight of a split's deficit in all records, relative to its deficit in the stratum
+_SHOWN = 40  # maximum characters of a stratum's name
+_OF_ALL = 0.25  # weight of a split's overall deficit, relative to its deficit in the stratum
 
 
 @attrs.define
 class Stratum:
-    """Stratum: the records that share one value of the stratified attribute.
+    """Stratum, that is, the records with the same value of an attribute.
 
     Attributes:
-        name: the value as text, cut if it is long.
+        name: the value as a string, cut off if it is long.
         counts: number of records, or of their sources, in each split.
     """
 
@@ -656,9 +656,9 @@ class Stratum:
 
 
 class StratifiedDealer:
-    """Dealer of records to splits, by the largest deficit in the record's stratum plus a random number below 1.
+    """Rule that deals each record to the split with the largest deficit in its stratum (plus a random number below 1).
 
-    A split deviates from its share by a few records at most, in each stratum and overall. The result depends on the
+    A split deviates from its share by at most a few records, overall and in each stratum. The result depends on the
     order of the records. Memory grows with the number of strata and groups.
 
     >>> dealer = StratifiedDealer({"train": 0.75, "eval": 0.25}, seed=0)
@@ -669,8 +669,8 @@ class StratifiedDealer:
     Args:
         shares: mapping from split name to share.
         seed: seed of the random numbers.
-        strata: strata dealt before, by the hash of their value.
-        groups: hashes of the groups in each split, by split name.
+        strata: mapping from the hash of a value to its stratum, as dealt before.
+        groups: mapping from split to the hashes of its groups, as dealt before.
     """
 
     def __init__(
@@ -695,9 +695,9 @@ class StratifiedDealer:
         """Assign each record to a split; return the names of the splits.
 
         Args:
-            values: value of each record that determines its stratum.
-            positions: position of each record, from which random numbers are derived.
-            groups: hash of each record's group; a group stays in the split of its first record. None without groups.
+            values: for each record, the value that determines its stratum.
+            positions: position of each record, from which its random numbers are derived.
+            groups: hash of each record's group, which stays in the split of its first record; None without groups.
 
         Raises:
             OptionError: `key_hash` does not support the type of a value.
@@ -720,7 +720,7 @@ class StratifiedDealer:
 
     def _choose(self, counts: Sequence[int], chance: Sequence[float]) -> int:
         size, total = sum(counts) + 1, sum(self._totals) + 1
-        # Without chance, every fifth record would go to eval, and the data may have a period of five as well.
+        # Without random numbers, every fifth record (for example) would go to eval, and data may have the same period.
         lacks = [
             share * size - count + _OF_ALL * (share * total - of_all) + drawn if share > 0 else -math.inf
             for share, count, of_all, drawn in zip(self._shares, counts, self._totals, chance, strict=True)
@@ -728,7 +728,7 @@ class StratifiedDealer:
         return lacks.index(max(lacks))
 
     def _chance(self, positions: NDArray[np.int64]) -> list[list[float]]:
-        """Draw a number in [0, 1) for each record and split."""
+        """Draw a random number in [0, 1) for each record and split."""
         count = len(self._names)
         numbers = positions.astype(np.uint64)[:, None] * np.uint64(count) + np.arange(count, dtype=np.uint64)
         drawn: list[list[float]] = (mixed(numbers + np.uint64(self._salt)) / 2.0**64).tolist()
@@ -736,7 +736,7 @@ class StratifiedDealer:
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Hashes of the groups in each split, ascending, by split name."""
+        """Mapping from split to the hashes of its groups, ascending."""
         members: dict[str, list[int]] = {name: [] for name in self._names}
         for group, split in self._place_of.items():
             members[self._names[split]].append(group)

@@ -1,4 +1,4 @@
-"""Verification of a dataset against its manifest, or of bare shards: digests, counts, and every record.
+"""Verification of datasets and bare shards: digests, counts, and every record.
 
 Nothing is repaired here: `salvage` copies the intact records.
 """
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Problem:
-    """One problem that a verification found.
+    """Problem that a verification found.
 
     Attributes:
         path: path of the file, relative to the dataset.
-        message: the expected and the actual state.
+        message: description of the problem: what was expected, and what was found.
     """
 
     path: str
@@ -80,7 +80,7 @@ class VerifyReport:
         path: path or URL that was verified.
         level: `quick` or `full`.
         shards: number of checked shards.
-        records: number of their records, from the manifest; counted for bare shards.
+        records: number of records in them, according to the manifest; counted for bare shards.
         bytes: total size of the shards.
         problems: all problems; empty if there are none.
     """
@@ -110,7 +110,7 @@ class VerifyReport:
         return html_table(repr(self)[1:-1], ("file", "problem"), rows)
 
 
-_FETCHED = 4  # shards fetched concurrently; each takes space on the local disk
+_FETCHED = 4  # shards to fetch concurrently; each takes space on the local disk
 
 
 def verify(
@@ -128,11 +128,12 @@ def verify(
     True
 
     Args:
-        path: directory or URL of a dataset; or bare shards (a path, a glob or a list) with `schema`. All files at a URL
-            are fetched again. A single bare shard needs no `schema`; then its frames are checked, and with `full` also
-            the CRC of every record.
-        level: `quick` checks the manifest, the sizes of files and the digests of lengths. `full` reads everything: all
-            digests, every frame and its CRC, every record against the schema, counts and lengths.
+        path: directory or URL of a dataset, or bare shards (a path, a glob or a list) with `schema`. At a URL, all
+            files are fetched again. A single bare shard may be verified without `schema`: then only its frames are
+            checked and, with `full`, the CRC of every record.
+        level: `quick` checks the manifest, the sizes of files and the digests of lengths files. `full` reads
+            everything, and checks all digests, every frame and its CRC, every record against the schema, counts and
+            lengths.
         schema: class or schema of bare shards; for a dataset, a class that must be able to read it.
         progress: whether to show a progress bar (see `write`); `quick` has none.
 
@@ -160,7 +161,7 @@ def _verify(path: Any, level: str, schema: object, bar: Progress) -> VerifyRepor
         return _verify_url(Place.of(path), level, schema, bar)
     single = isinstance(path, (str, os.PathLike))
     if not single and not isinstance(path, Sequence):
-        local_path(path)  # raises a clear error
+        local_path(path)  # raises an error that explains the problem
     if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
         return _verify_bare(path, level, schema, bar)
     directory = local_path(path)
@@ -185,13 +186,13 @@ def _verify(path: Any, level: str, schema: object, bar: Progress) -> VerifyRepor
 
 
 def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> None:
-    """Check a manifest against the sizes and lengths of its shards before it is published.
+    """Check the sizes and lengths of shards against a manifest that is about to be published.
 
-    Records and digests of shards are not checked; callers check the digests when they move the files.
+    Records and digests of shards are not checked; the digests are checked when the files are moved.
 
     Args:
-        manifest: the manifest, whose files are at its path; with `sizes`, the shards need not be there.
-        sizes: size of each shard in bytes, by its path in the dataset; None takes the sizes of the files.
+        manifest: manifest to check. All its files must be at its path, except for the shards if `sizes` is set.
+        sizes: mapping from the path of a shard in the dataset to its size in bytes; None to ask the file system.
 
     Raises:
         ShardReadError: a file is missing, or does not match the manifest.
@@ -206,7 +207,7 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
 def _verify_shards(
     label: str, level: str, manifest: Manifest, problems: list[Problem], bar: Progress, *, remote: Place | None = None
 ) -> VerifyReport:
-    """Verify the shards of a dataset and build the report; shards at a URL are prefetched, and removed afterwards."""
+    """Verify the shards of a dataset and build the report; shards at a URL are downloaded, and removed afterwards."""
     jobs, full = shards_of(manifest), level == "full"
     bar.expect(manifest.records)
 
@@ -245,13 +246,13 @@ def _parse(text: str, path: Path) -> Manifest:
 
 
 def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
-    """Verify a shard in full, possibly in another process; `manifest` is a manifest without shards, as text."""
+    """Verify a shard in full, perhaps in another process; `manifest` is the text of a manifest without shards."""
     split, shard = job
     return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
 
 
 def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield problems, and convert an `OSError` to one: a file may be unreadable, or removed in the meantime."""
+    """Yield problems; convert an `OSError` to one, because a file may be unreadable or have been removed."""
     try:
         yield from problems
     except OSError as error:
@@ -259,17 +260,17 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the full message of an error of this package, or the system's message for any other error."""
+    """Return the whole message of an error of this package, or the system's message for any other error."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
 
 
 def _check_manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
-    """Check the manifest's checksum and histograms, the schema, and stored statistics."""
+    """Check the checksum and the histograms of a manifest, the schema, and stored statistics."""
     try:
         is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError:  # the file was replaced after it was read
+    except ValueError:  # the file has been replaced since it was read
         is_sound = False
     if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
@@ -298,7 +299,7 @@ def _check_names(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
-    """Find unknown files in the directory of a split, and shards in any other directory."""
+    """Find all unknown files in the directory of a split, or shards in any other directory."""
     known = {name for shard in (split.shards if split else ()) for name in (shard.name, shard.lengths_name)}
     for file in sorted(directory.iterdir()):
         if split is None:
@@ -322,9 +323,9 @@ def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[P
 
 
 def _verify_url(remote: Place, level: str, schema: object, bar: Progress) -> VerifyReport:
-    """Verify a dataset at a URL: fetch all its files past the cache, a few shards at a time.
+    """Verify a dataset at a URL: download all its files, bypassing the cache, a few shards at a time.
 
-    Other files at the URL are not reported, since other writers may be active; `clean` lists them.
+    Unknown files at the URL are not reported, because they may belong to active writers; `clean` lists them.
     """
     text = remote.read(MANIFEST)
     if text is None:
@@ -351,7 +352,7 @@ def _download(remote: Place, manifest: Manifest, names: Iterable[str]) -> None:
 def _verify_shard(
     manifest: Manifest, split: str, shard: ShardInfo, *, full: bool, size: int | None = None
 ) -> Iterator[Problem]:
-    """Check the size and lengths of a shard; in full, its digest and records as well."""
+    """Check the size and lengths of a shard; with `full`, check its digest and records as well."""
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
@@ -374,7 +375,7 @@ def _verify_shard(
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if full:
-        with ThreadPoolExecutor(1) as pool:  # hashing takes as long as all other checks, and releases the GIL
+        with ThreadPoolExecutor(1) as pool:  # hashing takes as long as all other checks together, and releases the GIL
             origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
             yield from _verify_contents(origin, path, shard, lengths, submit(pool, sha256, path))
 
@@ -398,7 +399,7 @@ def _verify_contents(
 
 
 def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> tuple[int, list[Problem]]:
-    """Check the records of a shard up to the first problem; return the number of good records, and the problem."""
+    """Check the records of a shard up to the first problem; return the number of good ones and the problem, if any."""
     schema, where = origin.schema, origin.where
     values_matter = not only_stores(schema.record_class, len(schema.fields))
     codec = RecordDecoder(schema, origin.layout, joined=not values_matter)
@@ -426,15 +427,15 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
                     return done, [Problem(where, f"{label}: its length is not what the lengths file says")]
             done += whole
             if whole < len(window):
-                reader.read_all()  # raises the error with the position of the damage
-            del window, decoded, columns  # free the memory before the next window is read: they may be large
+                reader.read_all()  # raises an error with the position of the damage
+            del window, decoded, columns  # free the memory before the next window is read, because windows may be large
     except ShardReadError as error:
         return done, [Problem(where, error.message)]
     return done, []
 
 
 def _label(path: Path, origin: Origin, number: int) -> str:
-    """Format the number of a record and its offset in the shard."""
+    """Format the number and the offset of a record in a shard."""
     lengths = walk_frames(path, origin.compression).lengths[:number]
     return f"record {number} at byte {int((lengths + (HEADER + FOOTER)).sum())}"
 

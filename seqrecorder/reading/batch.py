@@ -71,38 +71,37 @@ def batch(
     [[b'a', b'bc', b''], [b'e', b'f', b'g']] [2, 3]
     [[b'd']] [1]
 
-    The batches equal the batches that `read` returns for a dataset with the same records in the same order. Elements
-    must be dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names
-    it, or if it has the static length of a sequence named there; any other tensor is a context value.
+    The batches are the same as those of `read` for a dataset with the same records in the same order. Elements must be
+    dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names it, or if
+    its first dimension equals that of a sequence named in `length`. All other tensors are context values.
 
-    Elements are serialized along the way, which takes more processor time than `bucket_by_sequence_length`, and many
-    times the processor time of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000
-    elements are kept in memory. Strategies that need all lengths iterate over the dataset once more beforehand:
-    `Bucket` with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
+    Elements are serialized on the way. This takes more processor time than `bucket_by_sequence_length`, and many times
+    that of `read`, so use `read` for data that need no `map` or `filter` first. About 2,000 elements are kept in
+    memory. Strategies that need all lengths in advance iterate over the dataset once more: `Bucket` with computed
+    boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
 
     Args:
         dataset: `tf.data.Dataset` of dictionaries of tensors.
         strategy: batching strategy, such as `Bucket(64)`.
-        length: name of the sequence that determines the length; all sequences must have this length. Or the names of
-            several sequences with different lengths: the longest or the sum is used (`length_of` of the strategy),
-            and all other sequences must be as long as the first named one.
-        shuffle: size of the shuffle window, in elements; 0 keeps the order. For elements that are already shuffled, 1
-            only puts the batches of a window in random order if the strategy sorts.
-        seed: seed of that order, and of the draws of `Crop` and `Window`.
-        inputs: see `read`.
-        targets: see `read`.
-        weights: see `read`.
-        class_weight: see `read`.
-        missing: see `read`.
-        vocabulary: see `read`.
+        length: name of the sequence that determines the length of an element; all sequences must be equally long. Or
+            names of several sequences with different lengths: the strategy's `length_of` selects the longest or the
+            sum, and all other sequences must be as long as the first one named.
+        shuffle: size of the shuffle window, in elements; 0 keeps the order. Pass 1 if the elements are shuffled
+            already: then only the batches of a strategy that sorts by length are put in random order.
+        seed: seed of the shuffled order, and of the draws of `Crop` and `Window`.
+        inputs: inputs of `model.fit`; see `read`.
+        targets: targets of `model.fit`; see `read`.
+        weights: names of fields with sample weights; see `read`.
+        class_weight: mapping from class to weight; see `read`.
+        missing: treatment of NaN; see `read`.
+        vocabulary: mapping from field to its `Vocabulary`; see `read`.
 
     Returns:
         A `tf.data.Dataset` of unknown cardinality. It can be saved and resumed if `dataset` can.
 
     Raises:
         OptionError: elements are not dictionaries of dense tensors, or options contradict each other.
-        tf.errors.InvalidArgumentError: while iterating: the sequences of an element differ in length, or are too
-            long.
+        tf.errors.InvalidArgumentError: while iterating: the sequences of an element differ in length, or are too long.
     """
     import tensorflow as tf
 
@@ -119,7 +118,7 @@ def batch(
     check_count("shuffle", shuffle, 0)
     spec = dataset.element_spec
     if isinstance(spec, Mapping) and any(getattr(part, "ragged_rank", None) == 0 for part in spec.values()):
-        dataset = dataset.map(lambda element: element)  # turns rows of a ragged tensor into dense tensors
+        dataset = dataset.map(lambda element: element)  # converts rows of a ragged tensor to dense tensors
     names = () if length is None else names_of_lists("length", length)
     schema = schema_of(dataset.element_spec, names)
     if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
@@ -190,7 +189,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
         shape = tuple(shapes[name][1:] if is_list else shapes[name])
         storage: Any = "auto" if text else "raw"
         fields.append(Field(name, name, kind, element, shape, storage, align=groups.get(name, rest)))
-    # `sequence_length` belongs to the first group, which must be that of the first name in `length`.
+    # `sequence_length` is the length of the first group, so the first name in `length` must come first.
     fields.sort(key=lambda field: field.name != rest)
     return Schema("the elements", tuple(fields))
 
@@ -250,7 +249,7 @@ class _ElementFeed(Feed):
     def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:  # noqa: ARG002
         """Map a function over batches in one prefetching thread (see `Feed.map_batches`).
 
-        Nothing slow is decoded here, and handing operations to other threads would take as long as running them.
+        One thread is enough: nothing slow is decoded, and handing work to other threads would take as long as doing it.
         """
         traced = Traced.of(make, batches.element_spec)
         if not traced.is_dense:
@@ -283,7 +282,7 @@ class _ElementFeed(Feed):
         elements = in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs)
         if not drawn:
             return elements
-        # The only external state is the number of epochs begun, which the iterator itself saves.
+        # The only external state is the number of epochs begun, and the iterator saves that itself.
         settings = tf.data.Options()
         settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
         return elements.with_options(settings)

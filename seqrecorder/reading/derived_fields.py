@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Shifted:
-    """Result of `next_step` or `previous_step`: one or several shifted fields."""
+    """Fields to shift, as selected by `next_step` or `previous_step`."""
 
     shifts: tuple[Shift, ...]
     is_one: bool
@@ -52,9 +52,9 @@ def next_step(field: str | Sequence[str]) -> Shifted:
     [[1, 2, 3], [5, 6, 0]] [[2, 3, 4], [6, 0, 0]] [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
     [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
-    The next step is taken from the whole record, even if a segment of `Unroll` or `Pack`, a window or a crop ends
-    before it, or if `steps` or `too_long` cut it off. If `steps` has a stride, the next step is a stride away. The last
-    step of a record has no next step: its value is zero (empty text), and its sample weight as a target is 0.
+    The next step is taken from the stored record, even if a segment, window or crop ends before it, or if `steps` or
+    `too_long` cut it off. If `steps` has a stride, the next step is a stride away. The last step of a record has no
+    next step: the value there is zero (empty text), and its sample weight as a target is 0.
 
     Args:
         field: name of a feature list without ragged steps, or several names for a tuple.
@@ -65,7 +65,7 @@ def next_step(field: str | Sequence[str]) -> Shifted:
 def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     """Select the previous step of a field, for `inputs`, `targets` and `weights` of `read`.
 
-    It serves teacher forcing: the decoder receives the correct output of the previous step.
+    Use it for teacher forcing, in which the decoder gets the correct output of the previous step as input.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -79,10 +79,10 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     >>> x["before"].numpy().tolist(), y.numpy().tolist()
     ([[1, 4, 5]], [[4, 5, 6]])
 
-    At the first step of a segment, window or crop, the previous step is taken from the record.
+    At the start of a segment, window or crop, the previous step is taken from the stored record.
 
     Args:
-        field: see `next_step`.
+        field: name of a feature list without ragged steps, or several names for a tuple.
         start: value before the first step of a record, broadcast to the shape of a step. None for zero (empty text).
     """
     return _shifted("previous_step", field, -1, start)
@@ -97,7 +97,7 @@ def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
 
 @attrs.frozen
 class Shift(Derivation):
-    """Next (`by` is 1) or previous step (-1) of a feature list, with a mask of the steps that have a next step."""
+    """Derivation of the next (`by` is 1) or previous (-1) step of a feature list; next steps have a mask `real`."""
 
     looks_around: ClassVar[bool] = True
 
@@ -113,7 +113,7 @@ class Shift(Derivation):
 
     @property
     def real(self) -> str | None:
-        """Name of the bool mask of the steps that have a next step; None for previous steps."""
+        """Name of the bool mask of steps that have a next step; None for previous steps."""
         return f"has_next_step({self.source})" if self.by > 0 else None
 
     @property
@@ -147,13 +147,13 @@ class Shift(Derivation):
         edges = tf.boolean_mask(edges, column.steps > 0)[:, tf.newaxis]
         inside = tf.equal(tf.scatter_nd(edges, tf.ones_like(edges[:, 0]), count[tf.newaxis]), 0)
         start = tf.constant(self._start(field), field.element.graph, [1, *field.rest])
-        # The start value is prepended to the values, so their indices are one higher.
+        # The start value is prepended, so all indices are one higher.
         at = tf.where(inside, tf.range(count) + 1 + self.by, 0)
         shifted = attrs.evolve(column, values=tf.gather(tf.concat([start, column.values], 0), at))
         return (column, shifted) if self.real is None else (column, shifted, attrs.evolve(column, values=inside))
 
     def _start(self, field: Field) -> NDArray[Any]:
-        """Return the start value of a step, `(*shape)`, in the form that a graph uses."""
+        """Convert the start value to a step of the field, `(*shape)`, in the dtype that graphs use."""
         start = field.element.zero() if self.start is None else self.start
         try:
             value = np.broadcast_to(exact_array(start, field.element), field.rest)
@@ -166,7 +166,7 @@ class Shift(Derivation):
 
 
 def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
-    """Look up the id of a word; return other values, and words without a vocabulary, unchanged.
+    """Convert a word to its id; return it unchanged if it is no word, or if there is no vocabulary.
 
     Raises:
         OptionError: the vocabulary does not contain the word.
@@ -183,12 +183,12 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
 
 
 def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
-    """Replace the shifts in an option by the names of their fields; return the option and the shifts.
+    """Replace `next_step` and `previous_step` in an option by field names; return the option and the shifts.
 
     Args:
         option: name of the option: inputs, targets or weights.
         part: value of the option.
-        vocabulary: vocabulary of the start values of each field, by field name.
+        vocabulary: mapping from field to the vocabulary of its start value.
 
     Raises:
         OptionError: several fields are listed where one is expected, or a start is not in the vocabulary.
@@ -220,11 +220,11 @@ class DerivedFields:
 
     Attributes:
         stored: fields of the records.
-        derivations: derivations from these fields, in order.
+        derivations: derivations from these fields, in order of application.
         inputs: option of `read`, with names instead of `next_step` and `previous_step`.
         targets: option of `read`, in the same form as `inputs`.
         weights: option of `read`, in the same form as `inputs`.
-        ids: ids of the words, for each name derived from a field with a vocabulary.
+        ids: for each name derived from a field with a vocabulary, the mapping from word to id.
     """
 
     stored: Schema
@@ -249,19 +249,19 @@ class DerivedFields:
         normalize_targets: bool = False,
         horizons: Mapping[str, str | None],
     ) -> DerivedFields:
-        """Collect the derivations that the options of `read` require.
+        """Build the derivations that the options of `read` require.
 
         Args:
             schema: fields of the records.
             chosen: fields that the option `fields` selects.
-            inputs: see `read`.
-            targets: see `read`.
-            weights: see `read`.
-            missing: see `read`.
-            vocabulary: see `read`.
-            normalize: see `read`.
-            normalize_targets: see `read`.
-            horizons: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
+            inputs: inputs of `model.fit`; see `read`.
+            targets: targets of `model.fit`; see `read`.
+            weights: names of fields with sample weights; see `read`.
+            missing: treatment of NaN; see `read`.
+            vocabulary: mapping from field to its `Vocabulary`; see `read`.
+            normalize: statistics to normalize fields with; see `read`.
+            normalize_targets: whether to normalize targets as well.
+            horizons: mapping from tensor that the strategy adds to its source field (see `Carried.names`).
 
         Raises:
             SchemaError: there is no field of that name.
@@ -291,7 +291,7 @@ class DerivedFields:
                 "normalize={'sound': stats['sound']}. Targets stay as stored without normalize_targets=True"
             )
         stored = ("weights",) if normalize_targets else ("targets", "weights")
-        # A field that is both input and target needs a copy that stays as stored.
+        # If a normalized input is also a target or weight, that needs a copy that stays as stored.
         copies = {name: f"as_stored({name})" for name in scales if any(name in used[option] for option in stored)}
         masks |= {copy: Observed(copy) for name, copy in copies.items() if name in masks and is_float(schema[name])}
         for option in stored:
@@ -305,8 +305,8 @@ class DerivedFields:
             parts[option], shifts[option] = map_names(renamed, parts[option]), moved
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
         unique = {shift.name: shift for of_option in shifts.values() for shift in of_option}
-        # Maps come first, so that missing values become the mean, and the next step of a token is an id. Normalization
-        # comes before ids, which may replace the field that names the group of a record.
+        # Maps come first, so that missing values become the mean and the next step of a token is an id. Normalization
+        # precedes ids, because ids may replace the field whose value selects a record's statistics.
         maps = [*(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items()), *ids.values()]
         words = {name: vocabulary[source].ids for name, source in made_of.items() if source in ids}
         derivations = (*maps, *masks.values(), *unique.values())
@@ -318,26 +318,26 @@ class DerivedFields:
         return derived_schema(self.stored, self.derivations)
 
     def choose(self, chosen: Schema) -> Schema:
-        """Return the chosen stored fields, and all fields derived from them."""
+        """Extend the chosen stored fields by all fields derived from them."""
         return derived_schema(chosen, derivations_of(chosen, self.derivations))
 
     def made_of(self, wanted: Schema) -> set[str]:
-        """Return the names of the stored sources of these fields."""
+        """Return the names of the stored fields from which these fields are derived."""
         sources = sources_of(self.derivations)
         return {sources.get(field.name, field.name) for field in wanted.fields}
 
     def of_fields(self, wanted: Schema) -> tuple[Schema, list[Derivation]]:
-        """Return the stored sources of these fields, and the derivations to apply to them."""
+        """Return the stored fields from which these are derived, and the derivations to apply."""
         names = self.made_of(wanted)
         used = derivations_of(self.stored.select(names), self.derivations)
         stored = self.stored.select([*names, *(each.beside for each in used if each.beside is not None)])
         return stored, used
 
     def counts(self, carried: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-        """Map each target to the names of its masks: tensors that are 0 or False for entries to ignore.
+        """Map each target to the names of its masks, which are 0 or False for entries to ignore.
 
         Args:
-            carried: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
+            carried: mapping from tensor that the strategy adds to its source field (see `Carried.names`).
 
         Raises:
             OptionError: a target with missing values has ragged steps.
@@ -356,22 +356,23 @@ class DerivedFields:
                         f"missing: {mask.source!r} has steps of unknown length, of which a loss averages over padding, "
                         "so that it is no target with missing values; leave it out of missing="
                     )
-                # A strategy derives the same tensors from the mask as from the field.
+                # A strategy adds the same tensors for the mask as for the field.
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
             counts[name] = tuple(of)
         return counts
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Return the shift of an observation mask that matches a shift of values; start values are considered observed."""
+    """Shift a mask of observed values like the values themselves; a start value counts as observed."""
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 
 @attrs.frozen
 class Observed(Derivation):
-    """Float field with NaN replaced by 0, and a float32 mask of its shape: 1 for observed values, 0 for missing ones.
+    """Derivation that replaces NaN in a float field by 0 and adds a float32 mask: 1 for observed, 0 for missing values.
 
-    The mask is float, since models concatenate it to the values, multiply by it, and use it as sample weights.
+    The mask has the shape of the field. It is float because models concatenate it to the values, multiply by it, or use
+    it as sample weights.
     """
 
     @property
@@ -386,7 +387,7 @@ class Observed(Derivation):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the derived fields with the padding value of the source: none, since padding is not observed."""
+        """Names of derived fields that are padded like the source: none, because padding counts as missing."""
         return ()
 
     def fields(self, field: Field) -> tuple[Field, ...]:
@@ -407,7 +408,7 @@ class Observed(Derivation):
 
 
 def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
-    """Resolve the option `missing`: a mask for each of its fields, or for all float fields with `"mask"`.
+    """Build a mask for each field in the option `missing`; `"mask"` means all float fields.
 
     Raises:
         OptionError: a field does not contain floats, or another field has the name of its mask.
@@ -435,17 +436,17 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
 
 
 def is_float(field: Field) -> bool:
-    """Check whether a field contains real floats, where NaN can mean a missing value."""
+    """Check whether a field contains real floats, in which NaN can mean a missing value."""
     return field.element.has_nan and field.element.numpy.kind != "c"
 
 
 def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[str, FieldMap], dict[str, FieldMap]]:
-    """Build the maps of fields to vocabulary ids, and the maps to normalized values.
+    """Build the derivations of vocabulary ids and of normalized values.
 
     Args:
         schema: stored fields.
-        vocabulary: mapping from field to its vocabulary, or None.
-        normalize: statistics of a dataset, or mapping from field to statistics, or None.
+        vocabulary: mapping from field to its vocabulary; None for no ids.
+        normalize: statistics of a dataset, or mapping from field to statistics; None for no normalization.
 
     Raises:
         OptionError: an argument has the wrong type, or a field is mapped twice.
@@ -489,7 +490,7 @@ def names_of(part: Any) -> list[str]:
 
 
 def weight_names(weights: Any) -> list[str]:
-    """List the names in weights, where a target may have several names, or None or False.
+    """List the names in `weights`, in which a target may have several names, None or False.
 
     Raises:
         OptionError: a value is not a name.
@@ -510,7 +511,7 @@ def _is_several(part: Any) -> bool:
 
 
 def map_names(function: Callable[[Any], Any], part: Any) -> Any:
-    """Apply a function to each name in inputs, targets or weights, and keep their structure."""
+    """Apply a function to each name in inputs, targets or weights; return the same structure."""
     if isinstance(part, Mapping):
         return {key: map_names(function, each) for key, each in part.items()}
     return tuple(map_names(function, each) for each in part) if _is_several(part) else function(part)
@@ -522,17 +523,17 @@ OUTPUTS = ("dict", "tuple", "record")
 
 @attrs.frozen
 class OutputOptions:
-    """Form of the elements.
+    """Options that determine the form of the elements.
 
     Attributes:
-        derived: fields, and the inputs, targets and weights of the model.
-        strategy: strategy that makes the batches, and names their lengths, masks and seeds.
+        derived: stored and derived fields, with the inputs, targets and weights of the model.
+        strategy: strategy that makes the batches and names their lengths, masks and seeds.
         output: `dict`, `tuple` (in declaration order) or `record`.
         class_weight: mapping from class to weight; for several targets, a structure of such mappings.
-        counts: names of the masks of each target; the masks are 0 or False for entries to ignore.
-        index_name: name of the positions of records, or None.
-        carried: tensors that the strategy adds; None for single records.
-        images: decoder of each tensor of images, by name; images stay encoded until an element is complete.
+        counts: mapping from target to the names of its masks, which are 0 or False for entries to ignore.
+        index_name: name of the tensor with the positions of records; None for no such tensor.
+        carried: description of the tensors that the strategy adds; None for single records.
+        images: mapping from image tensor to its decoder; images stay encoded until an element is complete.
     """
 
     derived: DerivedFields
@@ -546,7 +547,7 @@ class OutputOptions:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Name of the images for each tensor of image sizes, by tensor name."""
+        """Mapping from each tensor of image sizes to its image tensor, by name."""
         return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:

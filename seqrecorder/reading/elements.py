@@ -1,4 +1,4 @@
-"""`Elements`: the fields to parse for the elements of `read`, and the structure of these elements.
+"""`Elements`: the fields that `read` must parse, and the structure of its elements.
 
 Derived fields are in `derived_fields`, sample weights in `sample_weights`.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
-    """Return the schema of the fields to parse or derive.
+    """Select the fields to parse or derive, and check the names in elements.
 
     Args:
         options: form of the elements.
@@ -34,7 +34,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
 
     Raises:
         SchemaError: there is no field of that name.
-        OptionError: a name is also the name of a field.
+        OptionError: a name is unknown, or is used twice.
     """
     derived, schema = options.derived, options.derived.schema
     _check_clashes(schema, options)
@@ -65,7 +65,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     lists = [f.name for f in chosen.fields if f.is_list]
     of_steps = set(carried_names) - {options.index_name, options.strategy.seed_name, *options.sizes}
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
-        names += lists[:1]  # lengths and masks need a feature list
+        names += lists[:1]  # lengths and masks are computed from a feature list
     if not names:
         raise OptionError(f"inputs: expected at least one field of {schema.name}, got {', '.join(wanted) or 'none'}")
     return chosen.select(names)
@@ -119,7 +119,7 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
-    """Map the names of lengths, masks and other tensors of steps to their groups, except for the first group."""
+    """Map lengths, masks and other tensors of steps, by name, to their alignment groups, without the first group."""
     counts = {length_name(group): group for group in schema.groups[1:]} if options.carried else {}
     masks = {mask_of(group, schema, options): group for group in counts.values()}
     lengths = options.carried.lengths if options.carried else {}
@@ -128,12 +128,12 @@ def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
 
 @attrs.frozen
 class Elements:
-    """Fields and derivations of elements, and the function that gives them their structure.
+    """Fields to parse and derive for elements, and the function that builds elements from them.
 
     Attributes:
         stored: fields to parse, all at one rate.
-        derivations: derivations from these fields, in order.
-        images: decoder of each tensor of images, by name; images stay encoded until an element is complete.
+        derivations: derivations from these fields, in order of application.
+        images: mapping from image tensor to its decoder; images stay encoded until an element is complete.
         shape: function that builds an element from the tensors of a strategy.
     """
 
@@ -155,17 +155,17 @@ class Elements:
         index_name: str | None = None,
         **derived_fields: Any,
     ) -> Elements:
-        """Resolve the options of `read` that shape elements.
+        """Resolve the options of `read` that determine the form of elements.
 
         Args:
             schema: fields of the records.
-            strategy: strategy that makes batches or single records.
-            fields: see `read`.
-            images: decoder of the images of each field, by field name.
-            output: see `read`.
-            class_weight: see `read`.
-            index_name: see `read`.
-            derived_fields: arguments of `DerivedFields.of`.
+            strategy: strategy that makes batches, or `Single` for single records.
+            fields: names of the fields that elements contain; None for all.
+            images: mapping from image field to its decoder.
+            output: type of the elements: `dict`, `tuple` or `record`.
+            class_weight: mapping from class to weight; see `read`.
+            index_name: name of the tensor with the positions of records; None for no such tensor.
+            derived_fields: keyword arguments of `DerivedFields.of`.
 
         Raises:
             SchemaError: there is no field of that name.
@@ -204,7 +204,7 @@ class Elements:
 
 
 def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:
-    """Describe the added tensors of a strategy for fields with a rate, which it cuts as an inner dimension."""
+    """Describe the tensors that a strategy adds, if it treats the steps of fields with a rate as an inner dimension."""
     carried, joined = strategy.carried(derived), strategy.carried(schema.in_one_rate())
     if carried is None or joined is None or not schema.rates:
         return carried
@@ -218,7 +218,7 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Build the function that turns the tensors of a strategy, all at one rate, into an element.
+    """Build the function that converts the tensors of a strategy, all at one rate, to an element.
 
     Args:
         schema: fields of the records.
@@ -248,7 +248,7 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
                     mask_of(g, parsed, options): padding_mask(values, g, None, parsed, options) for g in parsed.groups
                 }
                 values |= masks
-            if options.derived.inputs is not None:  # if only a later group is read, it has its own names as well
+            if options.derived.inputs is not None:  # if only a later group is read, its own names are valid as well
                 lengths, mask = options.strategy.length_name, options.strategy.mask_name
                 own = {length_name(first): lengths, f"{first}_{mask}": mask}
                 values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
@@ -264,13 +264,13 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
 
 
 def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str], outer: int) -> None:
-    """Restore the steps of fields with a rate, which were cut as an inner dimension.
+    """Restore the steps of fields with a rate, which strategies treat as an inner dimension.
 
     Args:
-        values: tensors of a strategy by name; the dictionary is changed in place.
+        values: mapping from name to tensor of the strategy, changed in place.
         schema: fields of the records.
-        rated: alignment group of each tensor with a rate, by tensor name.
-        outer: number of dimensions before the steps: 1 in batches.
+        rated: mapping from tensor with a rate to its alignment group.
+        outer: number of dimensions before the steps: 1 for batches, 0 for records.
     """
     for name in rated.keys() & values.keys():
         values[name] = _steps_apart(values[name], schema.rates[rated[name]][1], outer)
@@ -282,7 +282,7 @@ def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str],
 
 
 def _steps_apart(value: Any, rate: int, outer: int) -> Any:
-    """Reshape steps `(T, rate, ...)`, after the outer dimensions, to `(T * rate, ...)`."""
+    """Reshape `(*outer, T, rate, ...)` to `(*outer, T * rate, ...)`."""
     import tensorflow as tf
 
     if isinstance(value, tf.RaggedTensor):
@@ -297,8 +297,8 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
     """Create a subclass of a record class whose instances contain tensors under these names.
 
-    `tf.nest` flattens and rebuilds attrs classes by position. The `__init__` of a record converts, validates and takes
-    fields that are not stored, so the subclass has its own.
+    `tf.nest` flattens and rebuilds attrs classes by position. The subclass needs its own `__init__` for that, because
+    the one of the record class converts and validates values, and takes fields that are not stored.
     """
 
     def init(self: Any, *values: Any) -> None:

@@ -26,8 +26,8 @@ def mix(
 ) -> tf.data.Dataset:
     """Draw elements at random from several datasets.
 
-    Datasets from `read` are mixed batch by batch: each batch comes from one dataset. Read them without `batch` to mix
-    single records. When a dataset ends, the others continue without it; read with `epochs=None` to keep the shares.
+    Datasets from `read` are mixed batch by batch: each batch comes from one dataset. To mix single records, read
+    without `batch`. When a dataset ends, the others continue without it; to keep the shares, read with `epochs=None`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -44,13 +44,13 @@ def mix(
     Args:
         datasets: `tf.data.Dataset`s with elements of the same structure, for example from `read`.
         weights: relative frequency of each dataset, such as its number of records; default: equal.
-        temperature: exponent `1 / temperature` of the weights. 1 keeps them; with higher values, small datasets are
-            drawn more often.
+        temperature: weights are raised to the power of `1 / temperature`: 1 keeps them; with higher values, small
+            datasets are drawn more often.
         seed: seed of the draws. The draws differ in each iteration, but are reproducible.
 
     Returns:
         A `tf.data.Dataset`, which can be saved and resumed if `datasets` can. All datasets are started before the first
-        draw, and one element of each is kept in memory.
+        draw, and one element of each is read ahead.
 
     Raises:
         OptionError: there is no dataset, elements differ in structure, or weights are not valid.
@@ -74,7 +74,7 @@ def mix(
     shares = _shares(len(parts), weights, temperature)
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
     marked = [_marked(position, part) for position, part in enumerate(parts)]
-    # One draw from each part is skipped: it fixes the epoch of the part, so a checkpoint holds that from the start.
+    # The first draw from each part is skipped. It fixes the part's epoch, so even the first checkpoint contains that.
     begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, check_seed(seed)))
     drawn = tf.data.Dataset.choose_from_datasets(marked, begun).skip(len(parts))
 
@@ -98,14 +98,14 @@ def mix(
 
 
 def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
-    """Return an endless `tf.data.Dataset` of random positions, int64, with probabilities proportional to the shares.
+    """Draw dataset indices at random, in proportion to the shares: an endless `tf.data.Dataset` of int64.
 
     `sample_from_datasets` would depend on the global seed of the program (`tf.random.set_seed`).
     """
     import tensorflow as tf
 
     sums = np.cumsum(shares)
-    ends = tf.constant(sums / sums[-1])  # the last is exactly 1, and draws are less
+    ends = tf.constant(sums / sums[-1])  # the last is exactly 1, and draws are below 1
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
 
     def draw(number: Any) -> Any:
@@ -116,11 +116,10 @@ def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
 
 
 def _marked(position: int, part: Any) -> Any:
-    """Wrap elements in optionals: an empty one first, then the elements, then empty ones without end.
+    """Wrap elements in optionals, with an empty one before them and endless empty ones after them.
 
-    `choose_from_datasets` skips datasets that have ended. But after it is restored from a checkpoint, it waits forever
-    for datasets that had ended before (TensorFlow 2.21), so these must not end. The first empty optional keeps one
-    element read ahead.
+    Datasets must not end, because `choose_from_datasets` waits forever for datasets that had ended before it was
+    restored from a checkpoint (TensorFlow 2.21). The first empty optional makes each dataset read one element ahead.
     """
     import tensorflow as tf
 
@@ -133,12 +132,12 @@ def _marked(position: int, part: Any) -> Any:
         [tensor] = tf.nest.flatten(element, expand_composites=True)
         return tensor, (number, tf.nest.pack_sequence_as(element, [previous], expand_composites=True))
 
-    # The state of `scan` can be the variant tensor of an optional, but not the optional.
+    # The state of `scan` cannot be an optional, only its variant tensor.
     return elements.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)
 
 
 def _whole(arguments: tuple[Any, ...], part: Any) -> Any:
-    """Rebuild an element from the arguments into which `map` unpacks tuples."""
+    """Rebuild an element from function arguments, because `map` unpacks tuples into several."""
     return arguments if isinstance(part.element_spec, tuple) else arguments[0]
 
 
@@ -155,7 +154,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:
-    """Return the relative frequency of each dataset, float64 `(count,)`."""
+    """Compute the relative frequency of each dataset from the options, float64 `(count,)`."""
     if weights is None:
         if temperature is not None:
             raise OptionError("temperature: needs weights, such as the number of records of each")

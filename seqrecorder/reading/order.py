@@ -1,8 +1,8 @@
-"""Stream of serialized records from shards, in windows: the source of every `tf.data` pipeline of this package.
+"""Stream of serialized records from shards, in windows: the source of all `tf.data` pipelines of this package.
 
-Calling a traced function on a `tf.data` element costs at least as much as parsing a short record. So elements are
-windows of records (a string vector, with a vector of lengths if a strategy needs them), and sharding, shuffling and
-batching are vector operations. Nothing is parsed here, except to find lengths that are not stored.
+Calling a traced function on a `tf.data` element costs at least as much as parsing a short record. Therefore each
+element is a window of records (a string vector, and a vector of lengths if a strategy needs them), and sharding,
+shuffling and batching are vector operations. Records are parsed only if their lengths are needed and not stored.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _PROGRAM_SEED = 87654321
 
 
 def check_seed(seed: Any) -> int | None:
-    """Convert a seed to the range of int64; raise `OptionError` unless it is an int of 64 bits or None."""
+    """Convert a seed to int64; raise `OptionError` unless it is None or an int of at most 64 bits."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not -(1 << 63) <= int(seed) < 1 << 64:
@@ -79,10 +79,9 @@ def in_epochs(
     """Concatenate the `tf.data.Dataset`s of all epochs.
 
     Args:
-        epoch: function that builds the dataset of an epoch from the random number of its order (None if nothing is
-            drawn).
-        drawn: whether records are shuffled, or anything else is drawn.
-        seed: seed of the orders; None for a random seed.
+        epoch: function that builds the dataset of an epoch from a random number (None if nothing is drawn).
+        drawn: whether the epochs need random numbers, for shuffling or other draws.
+        seed: seed of the random numbers; None for a random seed.
         epochs: number of epochs; None repeats forever.
         first_epoch: number of the first epoch.
     """
@@ -92,7 +91,7 @@ def in_epochs(
         return epoch(None).repeat(epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     # The tf.data service shards the source that counts epochs, so each epoch goes to one worker. It does not shard the
-    # source that counts iterations, which all workers need.
+    # source that counts iterations, because all workers need that.
     each = _ENDLESS if epochs is None else epochs
     indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
     index_range = tf.data.Dataset.zip((indices, iterations_begun()))
@@ -100,9 +99,9 @@ def in_epochs(
 
 
 def iterations_begun() -> Any:
-    """Return a `tf.data.Dataset` that repeats one int64: the number of earlier iterations over the same object.
+    """Build a `tf.data.Dataset` that repeats an int64: the number of earlier iterations over the dataset.
 
-    Iterators from which no element is taken do not count; Keras creates such iterators and discards them.
+    An iterator counts once an element is taken from it; Keras creates and discards iterators without taking any.
 
     >>> begun = iterations_begun().take(2)
     >>> [[int(number) for number in begun] for _ in range(3)]
@@ -114,12 +113,12 @@ def iterations_begun() -> Any:
 
 
 def _place_of_seed(drawn: Any) -> Any:
-    """Return a dataset that repeats the position of a drawn seed in the series of all drawn seeds."""
+    """Build a dataset that repeats the position of the seed `drawn` in the series of all drawn seeds."""
     import tensorflow as tf
 
-    # The only state that iterators share, and that can be saved and sent to other machines, is a seed generator, which
-    # draws a seed per iteration. The series below starts with the first seed, so the position of the drawn seed in it
-    # is the number of the iteration.
+    # A seed generator is the only state that iterators share and that can be saved and sent to other machines. It draws
+    # a seed per iteration. The series below starts with the first seed, so the position of a seed in it is the number
+    # of the iteration.
     scalar = tf.TensorSpec([], tf.int64)
     other = Traced.of(lambda number: tf.not_equal(number, drawn), scalar)
     count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
@@ -129,10 +128,10 @@ def _place_of_seed(drawn: Any) -> Any:
 
 
 def _order_of(seed: int, epoch: Any) -> Any:
-    """Compute the random number of the order of an epoch, int64 scalar."""
+    """Compute the random number that determines the order of an epoch, int64 scalar."""
     import tensorflow as tf
 
-    # Equals `tf.random.stateless_uniform` with alg="philox", with a tenth of its operations.
+    # Equals `tf.random.stateless_uniform` with alg="philox", but with a tenth of the operations.
     key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.stack([tf.constant(seed, tf.int64), epoch]))
     scalar = tf.zeros([0], tf.int32)
     return tf.raw_ops.StatelessRandomUniformFullIntV2(shape=scalar, key=key, counter=counter, alg=1, dtype=tf.int64)
@@ -168,7 +167,7 @@ def permuted(windows: Any, number: Any) -> Any:
 
 
 def random_numbers(seed: int) -> Any:
-    """Return an endless `tf.data.Dataset` of random int64, which differ in each iteration but are reproducible.
+    """Build an endless `tf.data.Dataset` of random int64, different in each iteration but reproducible.
 
     `tf.data.Dataset.random` would depend on the global seed of the program (`tf.random.set_seed`).
 
@@ -191,7 +190,7 @@ def random_numbers(seed: int) -> Any:
     )
 
 
-_PURPOSES = 4  # independent draws per window or batch; two are in use
+_PURPOSES = 4  # number of independent draws per window or batch; two are in use
 
 
 def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
@@ -205,13 +204,13 @@ def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
         sizes: int64, `(n,)`, 1 or more.
         number: int64 scalar, random number that determines the order of the epoch.
         index: int64 scalar, index of the window or batch in the epoch.
-        purpose: number that makes draws with equal arguments independent.
+        purpose: number that makes draws independent if all other arguments are equal.
     """
     import tensorflow as tf
 
-    # Negative indices are independent of those of `permutation`, which are not negative.
+    # Negative indices make these draws independent of `permutation`, whose indices are not negative.
     key = tf.stack([tf.cast(number, tf.int64), -1 - (tf.cast(index, tf.int64) * _PURPOSES + purpose)])
-    # With 63 bits the bias of the remainder is negligible for the sizes of sequences.
+    # With 63 random bits, the bias of the remainder is negligible for the lengths of sequences.
     most = tf.int64.max
     drawn = tf.random.stateless_uniform(tf.shape(sizes), key, minval=0, maxval=most, dtype=tf.int64, alg="philox")
     return drawn % sizes
@@ -221,9 +220,9 @@ _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 
 
 def _bits_of(positions: Any, number: Any) -> Any:
-    """Compute 64 random bits per position, uint64, which depend only on the position and a number.
+    """Compute 64 random bits from each position and a number, uint64.
 
-    The generator is SplitMix64 (Steele, Lea and Flood, 2014), which computes the n-th element of a series directly.
+    The generator is SplitMix64 (Steele, Lea and Flood, 2014), which can compute the n-th element of a series directly.
 
     Args:
         positions: int64, `(n,)`.
@@ -242,11 +241,11 @@ def _bits_of(positions: Any, number: Any) -> Any:
 
 
 def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
-    """Compute a seed for each copy of each record in an epoch, int64 of twice `SEED_BITS` bits.
+    """Compute a seed for each copy of each record in an epoch: an int64 with twice `SEED_BITS` random bits.
 
     Args:
         positions: int64, `(n,)`: position of each record.
-        copies: int64, `(n,)`: index among the copies of its record.
+        copies: int64, `(n,)`: index of each among the copies of its record.
         number: int64 scalar, random number that determines the order of the epoch.
     """
     import tensorflow as tf
@@ -256,7 +255,7 @@ def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
 
 
 def figures_of(positions: Any, number: Any) -> Any:
-    """Compute a random number in `[0, 1)` per position, float64, which depends only on the position and the epoch.
+    """Compute a random number in `[0, 1)` from each position and the epoch, float64.
 
     >>> import tensorflow as tf
     >>> figures_of(tf.constant([0, 1, 2], tf.int64), tf.constant(7, tf.int64)).numpy().round(3).tolist()
@@ -268,7 +267,7 @@ def figures_of(positions: Any, number: Any) -> Any:
     """
     import tensorflow as tf
 
-    # A float64 holds 53 bits.
+    # A float64 has 53 bits of precision.
     bits = tf.bitwise.right_shift(_bits_of(positions, number), tf.constant(11, tf.uint64))
     return tf.cast(bits, tf.float64) * 2.0**-53
 
@@ -279,11 +278,11 @@ LENGTH_OF = ("longest", "sum")
 
 @attrs.frozen
 class JointLength:
-    """Combined length of several alignment groups.
+    """Length of a record with several alignment groups, combined from their lengths.
 
     Attributes:
         groups: names of the alignment groups.
-        of: combination: the longest, the sum, or each length in a separate column.
+        of: way to combine the lengths: the longest, the sum, or all of them in separate columns.
     """
 
     groups: tuple[str, ...]
@@ -295,7 +294,7 @@ RecordLength = str | JointLength
 
 
 def groups_of(length: RecordLength) -> tuple[str, ...]:
-    """Return the names of the alignment groups of a length.
+    """Return the names of the alignment groups that a length consists of.
 
     >>> groups_of("steps"), groups_of(JointLength(("source", "target"), "sum"))
     (('steps',), ('source', 'target'))
@@ -312,8 +311,8 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
     [3, 5]
 
     Args:
-        length: alignment group, or combination of several.
-        lengths: lengths in each alignment group, int64, arrays or tensors.
+        length: name of an alignment group, or a combination of several groups.
+        lengths: mapping from alignment group to the lengths of records in it, int64, arrays or tensors.
         xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]
@@ -330,8 +329,8 @@ def record_length(
 
     Args:
         schema: fields of the records.
-        length_field: name of a feature list, or several; None for the first alignment group.
-        length_of: combination of several lengths.
+        length_field: name of a feature list, or several names; None for the first alignment group.
+        length_of: way to combine several lengths.
 
     Raises:
         OptionError: a name does not belong to a feature list, or there is no feature list.
@@ -352,10 +351,10 @@ def record_length(
 
 
 def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
-    """Convert an option with one name or several into a tuple of names.
+    """Convert an option with one name or several names to a tuple of names.
 
     Raises:
-        OptionError: it contains no names, or the same name twice.
+        OptionError: the option contains no names, or the same name twice.
     """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
@@ -367,7 +366,7 @@ def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
 
 @attrs.frozen(eq=False)
 class LengthCounts:
-    """Number of records of each length.
+    """Histogram of the lengths of records.
 
     Attributes:
         values: int64 `(n,)`, distinct lengths in steps, ascending.
@@ -384,14 +383,14 @@ class LengthCounts:
         >>> LengthCounts.of(np.array([5, 3, 5])).counts.tolist()
         [1, 2]
         """
-        if lengths.size and lengths.max() <= lengths.size:  # counting is faster than sorting here
+        if lengths.size and lengths.max() <= lengths.size:  # counting is faster than sorting for small lengths
             every = np.bincount(lengths)
             return cls(np.flatnonzero(every), every[every > 0])
         return cls(*np.unique(lengths, return_counts=True))
 
     @property
     def records(self) -> int:
-        """Number of all records."""
+        """Total number of records."""
         return int(self.counts.sum())
 
     @property
@@ -401,11 +400,11 @@ class LengthCounts:
 
     @property
     def mean(self) -> float:
-        """Mean length of a record."""
+        """Mean length of the records."""
         return float(self.values @ self.counts) / max(1, self.records)
 
     def longer(self, least: int) -> LengthCounts:
-        """Return the counts of the lengths above `least`."""
+        """Return the counts of the lengths greater than `least`."""
         kept = self.values > least
         return LengthCounts(self.values[kept], self.counts[kept])
 
@@ -415,10 +414,10 @@ class Limits:
     """Limits on the lengths of records.
 
     Attributes:
-        group: alignment group whose length is limited, or a combination of several.
+        group: name of the alignment group whose length is limited, or a combination of several groups.
         least: minimum number of steps.
         most: maximum number of steps; None for no limit.
-        after_cropping: whether the length after cropping is limited, instead of the stored length.
+        after_cropping: whether to limit the length after cropping instead of the stored length.
     """
 
     group: RecordLength
@@ -433,7 +432,7 @@ class Limits:
         return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
 
     def admits(self, lengths: Any) -> Any:
-        """Check whether lengths are within the limits."""
+        """Return the mask of the lengths that are within the limits."""
         return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
 
 
@@ -444,8 +443,8 @@ class PlannedReads:
     Attributes:
         paths: paths of all shards.
         table: int64, `(n, 5)`: runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
-        ends: int64, `(files + 1,)`: offsets of the runs of each file in `table`.
-        hint: path that error messages name in their advice.
+        ends: int64, `(files + 1,)`: index in `table` of the first run of each file.
+        hint: path of the dataset, for the advice in error messages.
     """
 
     paths: list[str]
@@ -455,7 +454,7 @@ class PlannedReads:
 
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads:
-        """Collect the runs of an origin whose files all have runs."""
+        """Collect the runs of an origin, all of whose files must have runs."""
         runs = [file.runs for file in origin.files if file.runs is not None]
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
         tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
@@ -464,7 +463,7 @@ class PlannedReads:
         return cls(paths, np.concatenate(tables), ends, origin.manifest.path if origin.manifest else "")
 
     def records(self, file: Any, window: int) -> Any:
-        """Read the records of a file in windows, a `tf.data.Dataset` of string `(w,)`.
+        """Read the records of a file in windows; return a `tf.data.Dataset` of string `(w,)`.
 
         Args:
             file: index of the file, int64 scalar.
@@ -477,12 +476,12 @@ class PlannedReads:
         return rebatched(flat_mapped(runs, lambda run: self._run(run, window)), window)
 
     def _run(self, run: Any, window: int) -> Any:
-        """Read the records of a run in windows; an empty one at the end checks that the run is complete."""
+        """Read the records of a run in windows; an empty last window checks that the run is complete."""
         import tensorflow as tf
 
         shard, row, count, start, stop = tf.unstack(run)
         path = tf.gather(tf.constant(self.paths), shard)
-        # As in `_records`: a damaged record ends the run, and then the check of the count fails.
+        # A damaged record ends the run, as in `_records`, and then the check of the count fails.
         records = opened(path).concatenate(tf_records(path, None, (start, stop)).ignore_errors()).take(count)
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
@@ -503,8 +502,8 @@ class PlannedReads:
 
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
-_INLINED = 1000  # limit on files whose paths are constants in the traced functions; of more, they are captured
-_CYCLE = 16  # files that a shuffled stream interleaves at a time
+_INLINED = 1000  # up to this many files, paths are constants in traced functions; beyond, functions capture them
+_CYCLE = 16  # number of files that a shuffled stream interleaves at a time
 
 _SHARE_BYTES = 1 << 22
 """Limit on the bytes of records taken from a file per turn; each interleaved file reads one turn ahead."""
@@ -523,17 +522,17 @@ class StreamOptions:
         seed: seed of the order; None for a random seed.
         epochs: number of epochs; None repeats forever.
         first_epoch: number of the first epoch.
-        group: alignment group whose lengths accompany the records, or several; None for no lengths.
-        deal: slice of the records of this reader, in the order of the files; None for all.
-        crops: crops of the sequences in each alignment group; lengths count the remaining steps.
-        limits: limits on lengths; records outside any limit are left out.
-        number: whether to store in each record its position in written order (see `seqrecorder.codec.graph_ops`).
-        seeds: whether to store in each record a random seed, which differs in each epoch.
-        oversampling: number of copies of each record; None for one.
-        spans: int64 `(n, 2)`, two numbers per record in the order of the files. They follow the length, so lengths are
-            int64 `(w, 3)` then.
-        known: lengths of all records in file order, by alignment group. No file is read then: to plan
-            batches, the stream contains positions in that order instead of records.
+        group: alignment group, or several, whose lengths to return with the records; None for no lengths.
+        deal: slice of the records, in file order, that this reader takes; None for all.
+        crops: mapping from alignment group to the crops of its sequences; lengths count the remaining steps.
+        limits: limits on lengths; a record must meet all of them, or is left out.
+        number: whether to add to each record its position in written order (see `seqrecorder.codec.graph_ops`).
+        seeds: whether to add to each record a random seed, which differs in each epoch.
+        oversampling: rule for the number of copies of each record; None for one copy.
+        spans: two numbers per record in file order, int64 `(n, 2)`. They are appended to its length, so the lengths of
+            a window become int64 `(w, 3)`.
+        known: mapping from alignment group to the lengths of all records in file order, to plan batches. The stream
+            then reads no file, and contains positions in that order instead of records.
     """
 
     window: int
@@ -558,10 +557,10 @@ class StreamOptions:
         return list(dict.fromkeys(groups))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Return the mask of the records within the limits; True for all.
+        """Return the mask of the records within the limits, or True if there are no limits.
 
         Args:
-            lengths: stored lengths in each alignment group, int64 `(n,)`.
+            lengths: mapping from alignment group to stored lengths, int64 `(n,)`.
             xp: module of the lengths, numpy or TensorFlow.
         """
         keep: Any = True
@@ -571,13 +570,13 @@ class StreamOptions:
         return keep
 
     def cropped(self, group: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Compute the lengths after cropping, combined by `group` (`lengths` and `xp` as for `kept`)."""
+        """Compute the lengths after cropping, combined according to `group`; see `kept` for `lengths` and `xp`."""
         left = {name: cropped_lengths(lengths[name], self.crops.get(name, ()), xp) for name in groups_of(group)}
         return count_lengths(group, left, xp)
 
 
 def shuffle_window(origin: Origin, records: int) -> int:
-    """Cap the requested size of a shuffle window, in records, if the records are large."""
+    """Reduce the requested size of a shuffle window, in records, if the records are large."""
     return max(1, min(records, _SHUFFLED_BYTES // max(1, origin.mean_bytes)))
 
 
@@ -589,16 +588,16 @@ def stream(
     permute: bool = True,
     draw: bool = False,
 ) -> Any:
-    """Apply a transformation to the windows of each epoch, and concatenate the epochs.
+    """Stream windows of records, transform them epoch by epoch, and concatenate the epochs.
 
     Args:
         origin: shards to read.
         options: options of the stream.
-        transform: function that builds a dataset from the windows of an epoch and the random number of its order. The
-            windows are a `tf.data.Dataset` of `(serialized,)` or `(serialized, lengths)`, string `[w]` and int64 `[w]`.
-            The number is None if records are not shuffled and `draw` is False.
+        transform: function that builds a dataset from the windows of an epoch and its random number. The windows are a
+            `tf.data.Dataset` of `(serialized: string [w],)` or `(serialized: string [w], lengths: int64 [w])`. The
+            number is None if records are not shuffled and `draw` is False.
         permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
-        draw: whether `transform` draws random numbers even if records are not shuffled.
+        draw: whether `transform` needs the random number even if records are not shuffled.
     """
     import tensorflow as tf
 
@@ -631,7 +630,7 @@ class _Files:
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     def _of(self, file: Any, name: str) -> Any:
-        """Look up the path or the number of records of one file."""
+        """Look up an attribute of one file, such as its path or number of records."""
         import tensorflow as tf
 
         if name not in self._columns:
@@ -650,7 +649,7 @@ class _Files:
         return tf.gather(self._columns[name], file)
 
     def nothing(self) -> tuple[Any, ...]:
-        """Return an empty window."""
+        """Build an empty window."""
         import tensorflow as tf
 
         serialized, group = tf.zeros([0], tf.string), self.options.group
@@ -665,7 +664,7 @@ class _Files:
         """Read the windows of one epoch.
 
         Args:
-            number: random number that determines the order of the epoch, for the order of the files and all draws.
+            number: random number of the epoch, which determines the order of the files and all draws.
         """
         if not self.options.shuffle:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
@@ -677,7 +676,7 @@ class _Files:
         return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
-        """Join the datasets of all files.
+        """Concatenate or interleave the datasets of all files.
 
         Args:
             number: random number that determines the order of the files; None to keep their order.
@@ -687,7 +686,7 @@ class _Files:
         import tensorflow as tf
 
         order = tf.range(self.count, dtype=tf.int64)
-        # The tf.data service shards these elements if files are in order; it shards none made inside a function.
+        # If files are in order, the tf.data service shards this source. It shards no source inside a function.
         if number is not None:
             key = tf.stack([number, tf.constant(0, tf.int64)])
             order = tf.random.experimental.stateless_shuffle(order, key)
@@ -699,15 +698,15 @@ class _Files:
         """Read the windows of one file, check its number of records, and add lengths if the stream has them.
 
         Args:
-            file: index of the file, a tensor, or an int if there is one file.
+            file: index of the file: a tensor, or an int if there is one file.
             window: records per window.
-            number: see `epoch`.
+            number: random number of the epoch.
         """
         import tensorflow as tf
 
         path, expected = self._of(file, "name"), self._of(file, "records")
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
-        # An empty window at the end of every file checks that the file is complete.
+        # The empty window at the end of a file checks that the file is complete.
         ended = one_element(tf.zeros([0], tf.string))
         zero = tf.constant(0, tf.int64)
 
@@ -721,13 +720,13 @@ class _Files:
         return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
 
     def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
-        """Add a window to the counts of records and bytes of a file, and check them against the expected number.
+        """Count the records and bytes of a window as read, and check the number of records so far.
 
         Args:
             path: path of the file.
             expected: number of records of the file, -1 if unknown.
             state: number of records and bytes before the window.
-            serialized: string, `(w,)`, the window; empty at the end of the file.
+            serialized: string, `(w,)`: records of the window; empty at the end of the file.
         """
         import tensorflow as tf
 
@@ -763,8 +762,9 @@ class _Files:
         records = tf_records(path, self.origin.compression)
         if not self.is_counted:
             return records.batch(window)
-        # Errors of TensorFlow name no file, so they are ignored: a damaged record ends the file, and then the check of
-        # the count fails. `ignore_errors` would retry a file that cannot be opened forever, so it is opened first.
+        # TensorFlow's errors do not name the file, so they are ignored: a damaged record ends the file, and then the
+        # check of the count fails. The file is opened first, because `ignore_errors` would forever retry a file that
+        # cannot be opened.
         return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
     def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any], number: Any) -> tuple[Any, ...]:
@@ -772,10 +772,10 @@ class _Files:
 
         Args:
             file: index of the file.
-            serialized: string, `(w,)`.
+            serialized: string, `(w,)`: records of the window.
             total: number of records of the file before the window.
-            lengths: lengths in each alignment group, int64 `(w,)`.
-            number: see `epoch`.
+            lengths: mapping from alignment group to the lengths of the records, int64 `(w,)`.
+            number: random number of the epoch.
         """
         import tensorflow as tf
 
@@ -811,7 +811,7 @@ class _Files:
 
     @staticmethod
     def _ours(deal: slice, position: Any) -> slice:
-        """Return the slice of this reader's records in a window that starts at a position of the stream."""
+        """Compute which records this reader takes from a window that starts at `position` in the stream: a slice."""
         import tensorflow as tf
 
         if deal.stop is None:
@@ -819,7 +819,7 @@ class _Files:
         return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
-        """Return the lengths of the records in a window: from the table, or by parsing if there is no table."""
+        """Look up the lengths of the records of a window in `table`, or parse the records if it is None."""
         import tensorflow as tf
 
         if table is None:
@@ -835,7 +835,7 @@ class _Files:
         )
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
-        """Return the stored lengths of the records of a file, or None if they are not stored."""
+        """Read the stored lengths of the records of a file; return None if they are not stored."""
         import tensorflow as tf
 
         if self.options.known is not None:

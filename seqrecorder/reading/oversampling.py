@@ -1,4 +1,4 @@
-"""The option `oversample`: records that are repeated in an epoch."""
+"""The option `oversample`, which repeats records in an epoch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST = 1 << 16
 
 @attrs.frozen(eq=False)
 class Oversampling:
-    """Number of copies of each record in an epoch: its weight, rounded up or down at random.
+    """Rule for the number of copies of each record in an epoch: its weight, rounded up or down at random.
 
     Attributes:
         field: name of the context field with the weight.
@@ -64,11 +64,11 @@ class Oversampling:
 
 
 def oversampling(origin: Origin, oversample: Any) -> Oversampling:
-    """Check the option `oversample` of `read`.
+    """Build the rule from the option `oversample` of `read`.
 
     Raises:
         SchemaError: there is no field of that name.
-        OptionError: the field has no weight per record, or a weight is not valid.
+        OptionError: the field has no weight per record, or a weight is invalid.
     """
     if isinstance(oversample, Mapping) and len(oversample) == 1:
         [(name, weights)] = oversample.items()
@@ -90,7 +90,7 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
 
 
 def require_one_value(option: str, field: Field, problem: str | None = None) -> None:
-    """Raise `OptionError` if a field does not have one value per record, or has another problem."""
+    """Raise `OptionError` if a field does not have one value per record, or if `problem` describes another defect."""
     problem = "may be None" if field.optional else problem
     problem = "has more than one value" if field.sparse is not None or field.is_ragged or field.shape else problem
     problem = "is a feature list" if field.is_list else problem
@@ -103,10 +103,10 @@ def _is_number(field: Field) -> bool:
 
 
 def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
-    """Convert the values of a field in a mapping to weights.
+    """Convert a mapping from values of a field to weights.
 
     Raises:
-        OptionError: a value does not fit the field, or a weight is not valid.
+        OptionError: a value does not fit the field, or a weight is invalid.
     """
     element, known = field.element, {}
     for value, weight in weights.items():

@@ -1,4 +1,4 @@
-"""`plan`: figures of an epoch of batches, computed from lengths alone."""
+"""`plan`: figures of an epoch of batches, computed from the lengths of records alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.window import Window
 
     class PlanKeywords(TypedDict, total=False):
-        """Keyword arguments of `plan`, typed."""
+        """Types of the keyword arguments of `plan`."""
 
         schema: object
         shuffle: int
@@ -51,13 +51,13 @@ class Plan:
     Attributes:
         strategy: the planned strategy.
         batches: number of batches.
-        rows: rows of all batches: records, or windows, segments and packed rows.
-        steps: real steps of all batches.
-        padded_steps: steps of all batches, padding included.
-        most_steps: largest number of steps in one batch, padding included.
-        shapes: number of batches of each distinct shape `(rows, steps)`, the largest shape first. `steps` is None for
-            ragged batches.
-        left_out: number of records left out, by reason, such as records without steps or records that are too long.
+        rows: number of rows in all batches; a row is a record, window, segment or packed row.
+        steps: number of real steps in all batches.
+        padded_steps: number of steps in all batches, padding included.
+        most_steps: number of steps in the largest batch, padding included.
+        shapes: mapping from shape `(rows, steps)` to the number of batches with it, largest shape first. `steps` is
+            None for ragged batches.
+        left_out: mapping from reason, such as no steps or too many steps, to the number of records left out for it.
     """
 
     strategy: Batching
@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def efficiency(self) -> float:
-        """Share of real steps among all steps; 1.0 if there are none."""
+        """Share of real steps among all steps; 1.0 for an epoch without steps."""
         return self.steps / self.padded_steps if self.padded_steps else 1.0
 
     @property
     def steps_per_batch(self) -> float:
-        """Mean steps of a batch, padding included."""
+        """Mean number of steps per batch, padding included."""
         return self.padded_steps / self.batches if self.batches else 0.0
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ _HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "
 
 @attrs.frozen(repr=False)
 class PlanTable:
-    """Table of the plans of several strategies, to print or iterate over.
+    """Table that compares the plans of several strategies; print it or iterate over the plans.
 
     Attributes:
         plans: one plan per strategy, in the order of the arguments.
@@ -109,7 +109,7 @@ class PlanTable:
         return self.plans[position]
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Return the table as text cells, headings first, without columns that are empty for all plans."""
+        """Format the table as rows of strings, headings first, without columns that are empty for all plans."""
         lines = [_HEADS, *map(_line, self.plans)]
         shown = [any(line[column] for line in lines[1:]) for column in range(len(_HEADS))]
         return [tuple(itertools.compress(line, shown)) for line in lines]
@@ -195,8 +195,8 @@ def plan(
 ) -> Plan | PlanTable:
     """Plan an epoch of one strategy, or compare several in a table, without reading the records.
 
-    The plan uses the stored lengths and the code of `read`, so it is exact for the first epoch with the same `shuffle`,
-    `seed` and `shard`. Three things still need parsing: shards without stored lengths, the field of `Groups(by=...)`,
+    The plan runs the code of `read` on the stored lengths, so it is exact for the first epoch with the same `shuffle`,
+    `seed` and `shard`. Only three things must be parsed: shards without stored lengths, the field of `Groups(by=...)`,
     and the times of `Window(time=...)`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -214,20 +214,20 @@ def plan(
     3
 
     Args:
-        path: see `read`.
-        split: see `read`. Leave it out after a selection: `plan(train, Pad(2))`.
-        strategies: strategies to plan; write `Pad(64)` for `batch=64` of `read`.
-        schema: see `read`.
-        shuffle: see `read`.
-        seed: see `read`.
-        shard: see `read`.
+        path: dataset, selection or bare shards; see `read`.
+        split: name of the split; leave it out after a selection: `plan(train, Pad(2))`.
+        strategies: strategies to plan; pass `Pad(64)` for `batch=64` of `read`.
+        schema: record class to read as; required for bare shards.
+        shuffle: size of the shuffle window, in records; 0 keeps the stored order.
+        seed: seed of the order.
+        shard: `(index, count)` of this reader among several that together read each record once.
 
     Returns:
         A `Plan` for one strategy, a `PlanTable` for several.
 
     Raises:
         OptionError: there is no strategy, or one does not fit the data.
-        DatasetNotFoundError: see `read`.
+        DatasetNotFoundError: there is no such dataset, split or file.
     """
     if isinstance(path, Selection) and split is not None and not isinstance(split, str):
         split, strategies = None, (split, *strategies)  # after a selection, the second argument is a strategy

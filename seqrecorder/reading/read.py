@@ -1,4 +1,4 @@
-"""`read` and `info`: open a split as a `tf.data.Dataset`, or its manifest.
+"""`read` and `info`: open a split as a `tf.data.Dataset`, and read the manifest of a dataset.
 
 The strategies that make the batches are in `seqrecorder.reading.batching`.
 """
@@ -109,49 +109,49 @@ def read(
     on several machines.
 
     Args:
-        path: directory or URL of a dataset, selection of its records, or bare shards (a path, a glob, a list).
+        path: directory or URL of a dataset; or a selection; or bare shards (a path, a glob or a list).
         split: name of the split; optional for a dataset with one split, and for selections.
         schema: record class to read as; required for bare shards, optional for a dataset, which stores its own.
         batch: batching strategy, such as `Bucket(64)`; 64 means `Pad(64)`; None for single records.
         shuffle: size of the shuffle window, in records; 0 keeps the stored order ("Order" in Reading).
-        seed: seed of the order. Each epoch has its own order, and each new iteration continues with the next epoch.
+        seed: seed of the order. Each epoch has a different order, and each new iteration continues with the next epoch.
         epochs: number of passes over the records; None repeats forever.
         epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
-        oversample: name of a context field with the copies of a record per epoch (2.3 gives a third in three of ten
-            epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more often").
+        oversample: name of a context field with the number of copies of a record per epoch (2.3: two, or three in 30%
+            of epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more often").
         fields: names of the fields to parse; default: all.
-        steps: slice of the steps to keep, such as `slice(100)`; lengths count the steps kept.
+        steps: slice of the steps to read, such as `slice(100)`; lengths count only these steps.
         min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.
         max_length: maximum number of steps of a record; longer records are left out, unparsed if lengths are stored.
-        index_name: name under which to add the position of each record in written order, or in the selection: int64,
-            -1 where a batch has no record.
+        index_name: name of a tensor to add, with the position of each record in written order or in the selection:
+            int64; -1 for no record.
         inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping from model input to name. A name may be a
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
-        targets: targets of `model.fit`, named in the same way. Elements are then `(inputs, targets, sample_weight)`; a
-            target with one float or bool per step is `(B, T, 1)`.
-        weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
-            the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
-        class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`; multiplies the weights of class targets.
+        targets: targets of `model.fit`, in the same form. Elements become `(inputs, targets, sample_weight)`, and a
+            target with one float or bool per step `(B, T, 1)`.
+        weights: field with a weight per record or target step, or a tuple of fields to multiply. They multiply the
+            default weights, which are 1 for real steps and 0 for padding (float32); False for no weights.
+        class_weight: mapping from class to a factor for the weights of class targets, such as `{0: 1.0, 3: 5.0}`.
         missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
-        vocabulary: mapping from field to `Vocabulary`: elements contain the ids of its tokens, int64.
-        normalize: result of `stats`, or mapping from field to statistics: subtract the mean and divide by the standard
-            deviation. Padding stays 0; missing values become 0 afterwards.
-        normalize_targets: whether to normalize targets as well; `stats["mfcc"].denormalize` is the inverse.
-        resize: mapping from field to image height and width, `{"image": (64, 64)}`, bilinear. Without it, images of any
-            size are padded to the largest of the batch, and `<field>_size` contains their sizes.
+        vocabulary: mapping from field to `Vocabulary`, to get the ids of its tokens, int64.
+        normalize: result of `stats`, or mapping from field to statistics, to subtract the mean and divide by the
+            standard deviation. Padding stays 0; missing values become 0 afterwards.
+        normalize_targets: whether to normalize targets as well; `stats["mfcc"].denormalize` reverses it.
+        resize: mapping from field to image height and width, `{"image": (64, 64)}` (bilinear). By default, images of
+            varying size are padded to the largest in the batch, and `<field>_size` contains their sizes.
         output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class, with tensors as values).
-        shard: `(index, count)` of this reader among several that together read each record once.
+        shard: `(index, count)` of this reader, if `count` readers together read each record once.
         deterministic: whether to keep the order of elements; False may be faster.
-        compression: compression of bare shards; default: detected.
+        compression: compression of bare shards; detected by default.
         layout: layout of bare shards: `steps` (a feature per step), `packed` (one per sequence), `example` or `auto`.
         check: checks before the first record: `manifest` (sizes, lengths, frames), `full` (also all digests) or `none`
             ("What reading checks").
         on_corrupt: `error`, or `skip` to log damaged records and leave them out ("Reading what is left").
-        unknown: any other keyword; raises an error, which explains where to pass an option of a strategy.
+        unknown: any other keyword raises an error; for options of a strategy, it explains where to pass them.
 
     Returns:
         A `tf.data.Dataset` without Python functions, so it can be checkpointed, saved and distributed. Its cardinality
-        is set if it does not depend on the order. Autotuning is off: give your own stages explicit numbers.
+        is known unless it depends on the order. Autotuning is off: set parallelism explicitly in stages that you add.
 
     Raises:
         DatasetNotFoundError: there is no such dataset, split or file.
@@ -231,19 +231,19 @@ def read(
     if batches.count == 0 and feed.records:
         raise nothing_comes(feed, f"by {strategy}")
     settings = tf.data.Options()
-    settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
+    settings.autotune.enabled = False  # otherwise, destroying an iterator can block for seconds
     settings.deterministic = deterministic
-    # Graph rewrites find nothing to improve here, and would delay the first element of each new pipeline.
+    # Graph rewrites improve nothing here, and would delay the first element of each new pipeline.
     settings.experimental_optimization.apply_default_optimizations = False
     # tf.distribute cannot shard these pipelines by file: its search for the file source fails.
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    # Assertions are the only external state, and they have nothing to save.
+    # The only external state is assertions, which have nothing to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
 
 
 def _warn_of_shapes(strategy: Strategy) -> None:
-    """Warn once if Keras runs on JAX and batches have many lengths: JAX compiles the model for each length."""
+    """Warn once if Keras runs on JAX and batches have many lengths, because JAX compiles the model for each length."""
     keras = sys.modules.get("keras")
     if keras is None or keras.backend.backend() != "jax":
         return
@@ -271,7 +271,7 @@ def _unknown(name: str, batch: Any) -> Exception:
 
 
 def _numbered(origin: Origin, option: str, name: str | None) -> bool:
-    """Check whether the stream must number the records.
+    """Check whether the stream must add positions to the records.
 
     Raises:
         OptionError: the positions of the records are unknown.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
 
     class ReadKeywords(TypedDict, total=False):
-        """Keyword arguments of `read_records` besides `schema` and `fields`, typed."""
+        """Types of the keyword arguments of `read_records`, except `schema` and `fields`."""
 
         shard: tuple[int, int] | None
         compression: str | None
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
         on_corrupt: OnCorrupt
 
 
-_WINDOW = 8192  # records of all interleaved files together that are decoded at a time
-_BLOCKS = 64 << 20  # bytes read ahead of all interleaved files together
-_LEAST_BLOCK = 1 << 12  # bytes read at a time from each of very many files
-_LARGE = 1 << 20  # mean bytes from which on each record gets its own buffer, which its arrays are views of
+_WINDOW = 8192  # records decoded at a time, in all interleaved files together
+_BLOCKS = 64 << 20  # bytes to read ahead, in all interleaved files together
+_LEAST_BLOCK = 1 << 12  # minimum bytes to read at a time, if there are very many files
+_LARGE = 1 << 20  # mean bytes above which each record has its own buffer, and its arrays are views of that
 
 T = TypeVar("T")
 
@@ -92,24 +92,26 @@ def read_records(
     >>> [record.ids.tolist() for record in sr.read_records(corpus)]
     [[1, 2, 3], [4]]
 
-    Arrays of thousands of records share one buffer: copy the arrays if you keep only a few records.
+    The arrays of thousands of records share one buffer, which any of them keeps in memory. Copy the arrays if you keep
+    only a few records.
 
     Args:
-        path: see `read`.
-        split: see `read`.
-        schema: see `read`.
-        fields: names of the fields to decode; records then belong to a class with only these fields.
-        shard: see `read`.
-        compression: see `read`.
-        layout: see `read`.
-        check: see `read`.
-        on_corrupt: see `read`.
+        path: dataset, selection or bare shards; see `read`.
+        split: name of the split; optional for a dataset with one split, and for selections.
+        schema: record class to read as; required for bare shards.
+        fields: names of the fields to decode; records are then instances of a class with only these fields.
+        shard: `(index, count)` of this reader among several that together read each record once.
+        compression: compression of bare shards; default: detected.
+        layout: layout of bare shards: `steps`, `packed`, `example` or `auto`; see `read`.
+        check: checks before the first record: `manifest`, `full` or `none`; see `read`.
+        on_corrupt: `error`, or `skip` to log damaged records and leave them out.
 
     Returns:
-        An iterator over instances of `schema`; without it, of a class rebuilt from the manifest.
+        An iterator over instances of `schema` or, without `schema`, of a class rebuilt from the manifest.
 
     Raises:
-        DatasetNotFoundError: see `read`. It is raised by the call itself, as are errors about files and options.
+        DatasetNotFoundError: there is no such dataset, split or file. Like all errors about files and options, it is
+            raised by the call itself.
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
@@ -137,8 +139,8 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
 
     Args:
         origin: shards to read.
-        codec: decoder of their schema.
-        deal: slice of this reader's records; None for all (see `Origin.take_shard`).
+        codec: decoder for their schema.
+        deal: slice of the records that this reader takes; None for all (see `Origin.take_shard`).
 
     Raises:
         RecordError: a record cannot be decoded.
@@ -158,7 +160,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
 
     alone = origin.mean_bytes >= _LARGE and codec.gives_views
     windows = _windows_of_reader(origin, deal, alone=alone)
-    # Threads pay off for windows: most of their decoding is vector operations that release the GIL. A single large
+    # Threads pay off for windows, which are mostly decoded by vector operations that release the GIL. A single large
     # record is decoded faster than it is handed to a thread.
     in_threads = ahead(decode, windows, size=lambda window: window.nbytes)
     with explaining_replacement(origin.manifest):
@@ -174,7 +176,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
             yield from codec.build(done.values)
             if done.damaged is not None:
                 path = done.damaged.path
-                RecordReader(path, origin.compression).read_all()  # raises, and names the position
+                RecordReader(path, origin.compression).read_all()  # raises an error with the position
                 raise ShardReadError(f"{path}: changes while it is read; {advice(path)}", path=path)
             del done
 
@@ -189,10 +191,11 @@ class _Window:
 
     Attributes:
         files: files of the records.
-        pieces: for each file, blocks of records with consecutive frames.
-        is_checked: whether the checksums are verified; such a window has one file, and its records are in order.
-        start: position of its first record in the split.
-        ours: int64 `(n,)`, positions in the window of this reader's records; None for all.
+        pieces: for each file, its blocks of records with consecutive frames.
+        is_checked: whether the checksums are already verified. Such a window has one file, and its records are in
+            order.
+        start: position in the split of the window's first record.
+        ours: positions in the window of the records that this reader takes, int64 `(n,)`; None for all.
     """
 
     files: Sequence[ShardFile]
@@ -209,7 +212,7 @@ class _Window:
         return sum(piece.nbytes for pieces in self.pieces for piece in pieces)
 
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
-        """Return the records before the first damaged one, in written order, and the file of the damaged one."""
+        """Return the records before the first damaged one, in written order, and the damaged file, if any."""
         window = Messages.together([piece for pieces in self.pieces for piece in pieces])
         if self.is_checked:
             return window, None
@@ -240,7 +243,7 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """Decoded values of this reader's records in a window, or the error; also the file of a damaged record."""
+    """Result of decoding this reader's records in a window: values or an error, and the damaged file, if any."""
 
     window: _Window
     records: Messages
@@ -250,7 +253,7 @@ class _Decoded:
 
 
 def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Window]:
-    """Yield the windows that contain records of this reader."""
+    """Yield the windows that contain records for this reader."""
     stop = 0
     dealt = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
@@ -267,11 +270,11 @@ def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> It
 
 
 def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
-    """Convert a slice over the records in the order of the files to a mask in written order.
+    """Convert a slice of the records in file order to a mask of the records in written order.
 
     Args:
         files: files that contain the records.
-        ours: slice of their records, in the order of the files.
+        ours: slice of the records in file order.
     """
     chosen = np.zeros(sum(file.records for file in files), bool)
     chosen[ours] = True
@@ -287,7 +290,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Add shard, record number and byte to a message about a record, as of the first record with equal bytes."""
+    """Add the shard, number and offset of a record to a message about it; take the first record with the same bytes."""
     for file in files:
         number = byte = 0
         for block in RecordReader(file.path, origin.compression).blocks():
@@ -296,11 +299,11 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
                     hint = class_advice(file.path) if origin.manifest is None else advice(origin.manifest.where)
                     return f"{file.path}, record {number} at byte {byte}: {message}; {hint}"
                 number, byte = number + 1, byte + HEADER + len(item) + FOOTER
-    return f"{origin.where}: {message}"  # the file has changed since
+    return f"{origin.where}: {message}"  # the file has been changed
 
 
 def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iterator[_Window]:
-    """Yield windows of the serialized records of files, in written order."""
+    """Yield the serialized records of files in windows, in written order."""
     if len(files) == 1:
         block = ALONE if alone else block_for(origin.mean_bytes)
         blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=alone)
@@ -330,7 +333,7 @@ def _alone(block: Messages) -> list[Messages]:
 
 
 def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Messages]]) -> Iterator[Sequence[Messages]]:
-    """Check a file, yield its windows, and raise at the end if records are missing.
+    """Check a file and yield its windows; raise an error at the end if records are missing.
 
     Raises:
         ShardReadError: the number of records is wrong.
@@ -340,7 +343,7 @@ def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Message
     for data in windows:
         done += sum(map(len, data))
         yield data
-        del data  # windows may be large: free each before the next is read, here as below
+        del data  # free each window before the next is read, because they may be large
     if file.records not in (-1, done):
         byte = int(walk_frames(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
             done, file.records

@@ -1,7 +1,7 @@
 """Elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
-A sample weight is a product: 1 for real steps and 0 for padding, times the user's weights, times the weight of the
-class. It is 0 if the target has no next step or was not observed.
+A sample weight is 1 for real steps and 0 for padding, multiplied by the user's weights and the weight of the class. It
+is 0 if the target has no next step, or if its value is missing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) -> Any:
-    """Build an element for `model.fit`: inputs, with targets and sample weights if there are any.
+    """Build an element for `model.fit`: inputs, plus targets and sample weights if there are any.
 
     Args:
-        values: tensors by name.
+        values: mapping from name to tensor.
         parsed: fields of the tensors.
         options: form of the elements.
     """
@@ -51,7 +51,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         is_ragged = isinstance(target, tf.RaggedTensor)
         flat = {key: value.values for key, value in values.items() if isinstance(value, tf.RaggedTensor)}
         of = {**values, **flat} if is_ragged else values
-        # Number of dimensions of records and steps; ragged batches have both in one, single records only that of steps.
+        # Number of dimensions for records and steps: ragged batches share one, and single records have only steps.
         outer = int(carried is not None) + int(lengths[name] is not None and (carried is None or padded))
         parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
         if padded:
@@ -66,7 +66,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths that give the real entries of the second dimension; None if there is none."""
+    """Return the name of the lengths of a tensor's second dimension; None if that dimension is not padded."""
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -85,7 +85,7 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
 
 
 def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
-    """Return the mask of real entries of a target, bool over its first one or two dimensions, or an empty list."""
+    """List the mask of real entries of a target, bool over one or two dimensions; nothing if all are real."""
     import tensorflow as tf
 
     target, carried = values[name], options.carried
@@ -98,7 +98,7 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Reduce a mask or numbers to bool of at most this rank: false where any value is 0 or False."""
+    """Convert a mask or numbers to bool and reduce them to this rank: false if any value is 0 or False."""
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
@@ -112,7 +112,7 @@ def _fitting(
     outer: int,
     options: OutputOptions,
 ) -> Any:
-    """Fit the user's weights to a target: their dimensions become the first dimensions of its loss.
+    """Bring the user's weights into the shape of a target's loss, or of its first dimensions.
 
     Raises:
         OptionError: the weights belong to different steps than the target, or have more dimensions than its loss.
@@ -150,7 +150,7 @@ def _fitting(
 
 
 def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
-    """Apply a function to each target, its weights and its class weights; return the structure of the targets.
+    """Call a function with each target and its weights and class weights; keep the structure of the targets.
 
     Raises:
         OptionError: the weights and the targets differ in structure.
@@ -171,7 +171,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Assign the parts of an option to the targets; a target without a part gets None."""
+    """Split an option into one value per target; None for a target without one."""
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
@@ -206,10 +206,10 @@ def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, 
 
 
 def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[int, float] | None:
-    """Check the class weights of one target, and convert words of its vocabulary to ids.
+    """Check the class weights of one target, and convert its classes from words to ids.
 
     Raises:
-        OptionError: the value is not a mapping from class to weight, or a word is not in the vocabulary.
+        OptionError: `value` is not a mapping from class to weight, or a word is not in the vocabulary.
     """
     if value is None:
         return None
@@ -238,9 +238,9 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
     [[0.5, 1.0], [4.0, 0.5]]
 
     Args:
-        target: number or bool per record or step, with or without a last axis of 1; or one-hot with a last axis of
-            classes, of which the largest value is the class, as in Keras.
-        outer: number of dimensions of records and steps.
+        target: number or bool per record or step, with or without a last axis of 1. Or one-hot values with a last axis
+            of classes: the largest value is the class, as in Keras.
+        outer: number of dimensions for records and steps.
         class_weight: mapping from class to weight.
         name: name of the target, for errors.
 
@@ -270,7 +270,7 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
 
 
 def with_last_axis(target: Any) -> Any:
-    """Add a last axis to a target of one value per step, `(B, T)` to `(B, T, 1)`, unless its values are classes.
+    """Reshape a target with one value per step from `(B, T)` to `(B, T, 1)`, unless its values are classes.
 
     >>> import tensorflow as tf
     >>> [with_last_axis(tf.zeros([2, 3], dtype)).shape.as_list() for dtype in (tf.float32, tf.bool, tf.int64)]
@@ -287,18 +287,18 @@ def with_last_axis(target: Any) -> Any:
 
 
 def loss_rank(target: Any, outer: int) -> int:
-    """Return the rank of the loss of a target: the loss reduces the last axis.
+    """Compute the rank of a target's loss, which has no last axis.
 
     Args:
         target: tensor before `with_last_axis`.
-        outer: number of dimensions of records and steps; classes and scalars have no other dimensions.
+        outer: number of dimensions for records and steps; classes and scalars have no other dimensions.
     """
     rank: int = target.shape.rank
     return max(outer, rank - 1)
 
 
 def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
-    """Multiply sample weights in the shape of the loss of a target.
+    """Compute sample weights as the product of factors, in the shape of a target's loss.
 
     >>> import tensorflow as tf
     >>> target, real = tf.zeros([2, 3]), tf.sequence_mask([3, 1])
@@ -307,9 +307,9 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
 
     Args:
         target: tensor before `with_last_axis`.
-        outer: see `loss_rank`.
-        parts: factors: numbers, or bool masks, which give 0 for False even if a number is NaN or infinite. Their
-            dimensions are the first dimensions of the loss. Without factors, weights are 1.
+        outer: number of dimensions for records and steps.
+        parts: factors, whose dimensions are the first dimensions of the loss: numbers or bool masks. False gives 0 even
+            if a number is NaN or infinite. Without factors, the weights are 1.
     """
     import tensorflow as tf
 

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-# Handing a batch below both limits to another thread takes about as long as making it.
-_SMALL_BATCH = 1 << 14  # bytes of its records as stored
-_SMALL_TENSORS = 1 << 18  # bytes of its padded tensors
-_SMALL_WINDOW = 1 << 25  # stored bytes; planning ahead with larger windows would delay the first batch
+# A batch below both limits takes about as long to hand to another thread as to make.
+_SMALL_BATCH = 1 << 14  # bytes of the stored records
+_SMALL_TENSORS = 1 << 18  # bytes of the padded tensors
+_SMALL_WINDOW = 1 << 25  # stored bytes; planning a larger window ahead would delay the first batch
 AHEAD_BYTES = 1 << 27
 """Limit on the stored bytes of the batches that are being made or wait for the consumer."""
 
-_WAITING = 64  # prefetched small batches: handing over one takes about as long as making it
+_WAITING = 64  # number of small batches to prefetch; handing one over takes about as long as making it
 _SLOW = ("png", "jpeg", "tensor")
 
 WINDOW = 1024
@@ -51,15 +51,15 @@ WINDOW = 1024
 
 @attrs.frozen
 class Feed:
-    """Records for one strategy to batch.
+    """Source of the records that a strategy batches.
 
     Attributes:
         origin: shards to read.
         parser: parser of the requested fields.
-        shape: function that turns the dictionary of tensors from a strategy into an element; the last stage.
+        shape: function that converts the dictionary of tensors of a strategy to an element, as the last stage.
         options: order, epochs and sharding of the stream.
-        left_out: number of records left out per epoch, by reason. A strategy fills it while it reads or plans, if the
-            lengths are known.
+        left_out: mapping from reason to the number of records left out per epoch. A strategy adds to it while it reads
+            or plans, if the lengths are known.
     """
 
     origin: Origin
@@ -70,7 +70,7 @@ class Feed:
 
     @property
     def records(self) -> int:
-        """Number of records of an epoch, -1 if unknown."""
+        """Number of records in an epoch; -1 if unknown."""
         if self.options.measured():
             masks = self._masks(self.options)
             return -1 if masks is None else int(masks.sum())
@@ -79,11 +79,11 @@ class Feed:
 
     @property
     def permuted_bytes(self) -> int:
-        """Stored bytes of the records of one shuffle window."""
+        """Stored size of a shuffle window in bytes."""
         return self.options.shuffle * self.origin.mean_bytes
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
-        """Return the stored lengths of this reader's records, or None if they are not stored and `parse` is False."""
+        """Return the lengths of this reader's records; None if they are not stored and `parse` is False."""
         groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
@@ -94,7 +94,7 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return the mask of this reader's records that pass the limits, or None if only parsing can tell."""
+        """Return the mask of this reader's records within the limits; None if only parsing can tell."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -106,18 +106,18 @@ class Feed:
     def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
         """Map a function over batches, in order, with prefetching.
 
-        One thread makes small batches and prefetches many of them, since handing a batch to another thread takes as
-        long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. At
-        most 128 MiB of stored records are in flight, but at least two batches.
+        Small batches are made by one thread, which prefetches many of them, because handing a batch to another thread
+        takes as long as making it. Larger batches are made in parallel, four per core, so that no core waits for work.
+        At least two batches are in flight, and otherwise at most 128 MiB of stored records.
 
-        A batch is small if its stored records and its padded tensors are small. It is treated as large if that is
-        unknown (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
+        A batch is small if both its stored records and its padded tensors are small. It is treated as large if its size
+        is unknown (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
 
         Args:
             batches: `tf.data.Dataset` of batches.
-            make: function that turns a batch into an element; tuples are unpacked.
+            make: function that converts a batch to an element; tuples are unpacked.
             batch_size: records or rows per batch.
-            width: steps to which shorter records are padded; default: the length of the longest record.
+            width: minimum padded length, in steps; by default, batches are as long as their longest record.
         """
         origin, stored = self.origin, batch_size * self.origin.mean_bytes
         traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
@@ -154,7 +154,7 @@ class Feed:
         return cropped
 
     def spans(self, group: RecordLength) -> NDArray[np.int64] | None:
-        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`; None without spans."""
+        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`; None if there are none."""
         spans, keep = self.options.spans, self._masks(attrs.evolve(self.options, group=group))
         if spans is None or keep is None:
             return None
@@ -164,7 +164,7 @@ class Feed:
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
         """Count the records of an epoch by length; see `lengths` for the arguments.
 
-        The counts come from the manifest if no record is left out or cropped.
+        The counts come from the manifest if it covers exactly these records, uncropped.
         """
         options, bins = self.options, self.origin.bins
         first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""
@@ -175,18 +175,18 @@ class Feed:
         return None if lengths is None else LengthCounts.of(lengths)
 
     def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
-        """Return a feed that crops the sequences of one or several groups, after its other crops."""
+        """Return a feed that also crops the sequences of one or several groups, after the crops of this feed."""
         crops = dict(self.options.crops)
         for name in groups_of(group):
             crops[name] = (*crops.get(name, ()), steps)
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
     def leave_out_empty(self) -> Feed:
-        """Return a feed without the records that, after cropping, have no steps in one of the groups read."""
+        """Return a feed without records that have no steps, after cropping, in a group that is read."""
         return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
     def limit(self, *limits: Limits) -> Feed:
-        """Return a feed without the records whose lengths are outside these limits."""
+        """Return a feed without records whose lengths are outside these limits."""
         return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
 
     def stream(
@@ -199,15 +199,15 @@ class Feed:
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
-        """Apply a transformation to the windows of each epoch (see `seqrecorder.reading.order.stream`).
+        """Stream windows of records, transform them epoch by epoch, and concatenate the epochs.
 
         Args:
-            transform: function that builds a dataset from the windows of an epoch and the random number of its order.
-            window: records per window, or fewer if they are large.
-            multiple: the size of a window is a multiple of this number.
-            group: alignment group, or several, whose lengths accompany the records; None for no lengths.
-            permute: see `seqrecorder.reading.order.stream`.
-            draw: see `seqrecorder.reading.order.stream`.
+            transform: function that builds a dataset from the windows of an epoch and its random number.
+            window: records per window; fewer if they are large.
+            multiple: the size of a window is rounded down to a multiple of this number, but not to 0.
+            group: alignment group, or several, whose lengths to return with the records; None for no lengths.
+            permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
+            draw: whether `transform` needs the random number even if records are not shuffled.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group)
@@ -223,7 +223,7 @@ class Feed:
         reasons = [(attrs.evolve(options, limits=(limit,)), str(limit)) for limit in options.limits]
         for chosen, reason in reasons:
             keep = self._masks(chosen)
-            # `fit_lengths` has logged these.
+            # `fit_lengths` has already logged these.
             is_logged = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)
             if keep is not None and not keep.all() and not is_logged:
                 self.count_left_out(int(keep.size - keep.sum()), reason)
@@ -232,7 +232,7 @@ class Feed:
             raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
 
     def count_empty(self, group: RecordLength) -> None:
-        """Log how many records have no steps, for strategies that cut records and so leave these out.
+        """Log how many records have no steps; strategies that cut records leave them out.
 
         Raises:
             OptionError: no record has a step.
@@ -245,16 +245,16 @@ class Feed:
             raise nothing_comes(self, "no steps")
 
     def count_left_out(self, count: int, reason: str) -> None:
-        """Store in `left_out` how many records are left out, and log it once."""
+        """Store the number of records left out for a reason in `left_out`, and log it once."""
         if count:
             self.left_out[reason] = count
             log_once(f"{self.origin.where}: {number_of(count, 'record')} left out: {reason}")
 
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
-        """Return the windows of all epochs, to be planned; see `stream` for the arguments.
+        """Stream the windows of all epochs for planning; see `stream` for the arguments.
 
-        Small windows are prefetched. The end of an epoch is also an element (see `in_turns`): the prefetch reads the
-        first window of the next epoch while that end is planned.
+        Small windows are prefetched. The end of an epoch is an element as well (see `in_turns`), so the first window of
+        the next epoch is read while that end is planned.
         """
         turns = self.stream(transform, **options)
         size = max(self.permuted_bytes, WINDOW * self.origin.mean_bytes)
@@ -277,7 +277,7 @@ def log_once(message: str) -> None:
 
 
 def nothing_comes(feed: Feed, reason: str) -> OptionError:
-    """Build the error for an epoch that is empty although there are records."""
+    """Build the error for an epoch that is empty because all records are left out."""
     return OptionError(
         f"{feed.origin.where}: expected an epoch of a batch or more, got an empty one: its records are all left out "
         f"({reason}); loosen the limits, or the options of the strategy"
@@ -285,12 +285,12 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Return an upper bound on the bytes of an element's tensors: handles only for text, infinity for ragged tensors.
+    """Compute an upper bound on the bytes of an element, not counting text itself; infinity for ragged tensors.
 
     Args:
         spec: structure, shapes and dtypes of the element.
-        rows: size of a first dimension that is not static.
-        longest: size of any other dimension that is not static.
+        rows: size to assume for a first dimension that is not static.
+        longest: size to assume for any other dimension that is not static.
     """
     import tensorflow as tf
 
@@ -304,12 +304,12 @@ def _bytes_of(spec: Any, rows: int, longest: int) -> float:
 
 @attrs.frozen
 class Batches:
-    """Batches of a strategy, and their number.
+    """Batches that a strategy reads, and their number.
 
     Attributes:
         dataset: `tf.data.Dataset` of shaped elements.
-        count: number of batches of an epoch, -1 if unknown.
-        before: number of additional batches before the first epoch (`warm_up`).
+        count: number of batches in an epoch; -1 if unknown.
+        before: number of extra batches before the first epoch (`warm_up`).
     """
 
     dataset: Any
@@ -318,7 +318,7 @@ class Batches:
 
 
 def shape_of(lengths: Any, width: Any) -> Any:
-    """Return the `(1, 3)` element of `Strategy.shapes` for one batch: rows, padded steps, real steps."""
+    """Compute the line of `Strategy.shapes` for one batch, `(1, 3)`: rows, padded steps, real steps."""
     import tensorflow as tf
 
     rows = tf.size(lengths, tf.int64)
@@ -326,7 +326,7 @@ def shape_of(lengths: Any, width: Any) -> Any:
 
 
 def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
-    """Return the number of batches that this many records make, -1 if `records` is -1 (unknown)."""
+    """Compute the number of batches from the number of records; return -1 if `records` is -1 (unknown)."""
     if records < 0:
         return -1
     return records // size if drop_remainder else -(-records // size)
@@ -337,14 +337,14 @@ class Carried:
     """Description of the tensors that a strategy adds to its elements, besides fields and lengths.
 
     Attributes:
-        names: source field of each added tensor, or None, by tensor name.
-        lengths: for each added tensor with a second dimension, by name: the name of the tensor with its numbers of
-            real entries.
-        context: name of the tensor with the numbers of real entries of context fields, if a row contains several
+        names: mapping from added tensor to its source field; None for a tensor without one.
+        lengths: mapping from added tensor with a padded second dimension to the tensor of its lengths in that
+            dimension.
+        context: name of the tensor with the number of values in each row of a context field, if a row contains several
             records.
-        places: if a row contains several records: the name of the segment ids (from 1 on) for each name of step
-            lengths.
-        vacant: whether rows may be empty; their length is 0 then.
+        places: mapping from the lengths tensor of an alignment group to its segment ids (from 1 on), if a row contains
+            several records.
+        vacant: whether rows may be empty, with a length of 0.
         left: alignment groups whose padding is on the left.
         padded: whether elements have padding, which a loss must ignore.
         weighted: whether elements have sample weights even if no target has padding.
@@ -365,9 +365,9 @@ class Strategy(ABC):
     """Base class of the batching strategies, which are in `seqrecorder.reading.batching`.
 
     Attributes:
-        length_name: name of the lengths of the first alignment group in elements.
-        mask_name: name of the mask in elements; None for no mask.
-        seed_name: name of the seeds of records in elements; None for no seeds.
+        length_name: name of the tensor with the lengths of the first alignment group.
+        mask_name: name of the mask of real steps; None for no mask.
+        seed_name: name of the tensor with a random seed per record; None for no seeds.
     """
 
     length_name: str = SEQUENCE_LENGTH
@@ -384,15 +384,15 @@ class Strategy(ABC):
 
     @abstractmethod
     def shapes(self, feed: Feed) -> Any:
-        """Compute the shapes of the batches of `read` from lengths alone.
+        """Compute the shapes of the batches that `read` returns, from lengths alone.
 
         Returns:
-            A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: its rows, its steps with padding, and its
-            steps without. Steps are counted in the alignment group that the strategy batches by.
+            A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: rows, steps with padding, steps without padding.
+            Steps are counted in the alignment group whose lengths determine the batches.
         """
 
     def __str__(self) -> str:
-        """Show the options that differ from their defaults."""
+        """Format the strategy with the options that differ from their defaults."""
         options = []
         for field in sorted(
             attrs.fields(type(self)), key=lambda field: (field.default is not attrs.NOTHING, field.inherited)
@@ -415,7 +415,7 @@ def _of(group: RecordLength) -> str:
 
 
 def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
-    """Return lengths with a check in the graph that none is 0, for `empty="error"`."""
+    """Add a check to the graph that no length is 0, for `empty="error"`; return the lengths."""
     message = f"{feed.origin.where}: a record without steps{_of(group)} (empty='keep' and 'drop' allow them), lengths"
     return checked(lengths, lengths > 0, message, lengths)
 
@@ -427,11 +427,11 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     return value
 
 
-# Validators: attrs calls them with the strategy, the attribute and the value.
+# Validators; attrs calls them with the strategy, the attribute and the value.
 
 
 def positive(_: Any, attribute: Any, value: Any) -> None:
-    """Raise `OptionError` unless an option is an int of 1 or more, or None if that is its default."""
+    """Raise `OptionError` unless an option is an int of 1 or more; None is valid if it is the default."""
     if value is not None or attribute.default is not None:
         check_count(attribute.name, value)
 
@@ -442,7 +442,7 @@ def not_negative(_: Any, attribute: Any, value: Any) -> None:
 
 
 def one_of(*words: str) -> Any:
-    """Return a validator that raises `OptionError` unless an option is one of these words."""
+    """Build a validator that raises `OptionError` unless an option is one of these words."""
 
     def check(_: Any, attribute: Any, value: Any) -> None:
         if value not in words:
@@ -481,12 +481,13 @@ class PaddedBatches(Strategy):
         return frozenset(group for group, side in sides.items() if side == "left")
 
     def padding(self, feed: Feed, width: Callable[[str, Any], Any], fixed: Mapping[str, int]) -> Padding:
-        """Return the padding of the batches of a feed.
+        """Build the padding options for the batches of a feed.
 
         Args:
             feed: records to batch.
-            width: function of a group and the lengths of a batch that returns the padded length, before rounding up.
-            fixed: result of `width` by group, for groups where it is the same in every batch.
+            width: function that takes a group and the lengths of a batch, and returns the padded length before rounding
+                up.
+            fixed: mapping from group to the result of `width`, for groups in which it is the same for every batch.
 
         Raises:
             OptionError: a padding value does not fit its field, or a field cannot be padded on that side.
@@ -518,7 +519,7 @@ class PaddedBatches(Strategy):
 
 
 def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Convert values by field name to values by alignment group.
+    """Convert a mapping from field to value to a mapping from alignment group to value.
 
     Raises:
         OptionError: a field is not a feature list, or two fields of one group have different values.
@@ -550,15 +551,15 @@ _WORDS = {
 def fit_lengths(
     feed: Feed, group: RecordLength, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
 ) -> Feed:
-    """Return a feed whose records have at most `most` steps, and log once how many are longer.
+    """Return a feed whose records have at most `most` steps; log once how many are longer.
 
     Args:
         feed: records to check.
         group: alignment group, or several, whose lengths are checked.
         most: maximum number of steps of a record.
         too_long: `error`, `drop`, `cut_end` or `cut_start`.
-        option: option that sets the limit, with its value, for messages: `length=100`.
-        words: values that `too_long` of the strategy accepts, for messages.
+        option: option that sets the limit, and its value, for messages, such as `length=100`.
+        words: values that the strategy accepts for `too_long`, for messages.
         parse: whether to parse every record if the lengths are not stored; False leaves such records unchecked.
 
     Raises:
@@ -587,7 +588,7 @@ def fit_lengths(
 
 @attrs.frozen
 class Single(Strategy):
-    """Single records, each parsed by itself; the common options have no effect."""
+    """Strategy that reads single records; the common options have no effect."""
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
         """Return None: single records contain only their fields."""

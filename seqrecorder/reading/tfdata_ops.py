@@ -1,4 +1,4 @@
-"""Stages of `tf.data` pipelines for which `tf.data.Dataset` has no method, or a much slower one.
+"""Stages of `tf.data` pipelines that `tf.data.Dataset` lacks, or has only in a much slower form.
 
 They are independent of records and files.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 
-_KEPT = 64  # limit on the traces in memory; at the limit all are dropped
+_KEPT = 64  # maximum number of traces in memory; once it is reached, all are dropped
 _once: dict[Hashable, Any] = {}
 
 
@@ -21,13 +21,13 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
     """Trace a function, or reuse the trace from another pipeline of this process.
 
     Args:
-        key: values that determine the function, which must capture no tensor; None always traces it.
+        key: values that determine the function, which must not capture tensors; None always traces it.
         taken: structure, shapes and dtypes of the elements.
-        make: function that traces it.
+        make: function that traces the function and returns the trace.
     """
     import tensorflow as tf
 
-    if key is None or not tf.executing_eagerly():  # a trace belongs to its graph, which may be dropped
+    if key is None or not tf.executing_eagerly():  # a trace is tied to its graph, which may be dropped
         return make()
     key = key, *tf.nest.flatten(taken)
     if key not in _once:
@@ -39,7 +39,7 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class Traced:
-    """Traced function that takes elements, for operations on datasets.
+    """Traced function of an element, for operations on datasets.
 
     Attributes:
         function: concrete function that takes and returns flat tensors.
@@ -73,9 +73,9 @@ class Traced:
             with tf.control_dependencies(checks):
                 return [tf.identity(flattened[0]), *flattened[1:]] if checks else flattened
 
-        # `experimental_ints_on_device` has no effect on one CPU, except that TensorFlow runs the function as traced. It
-        # would otherwise place and rewrite it for each new iterator, which is slow. `_disable_acd` skips the search for
-        # side effects to order, a tenth of the time of tracing; it is only set if no other function may call this one.
+        # On a single CPU, `experimental_ints_on_device` has one effect: TensorFlow runs the function as traced, instead
+        # of placing and rewriting it for each new iterator, which is slow. `_disable_acd` skips the search for side
+        # effects to order, a tenth of the tracing time; it is set only if no other function may call this one.
         attributes = {"_disable_acd": True} if dense else {}
         attributes["experimental_ints_on_device"] = tf.compat.v1.executing_eagerly_outside_functions()  # no session
         traced = tf.function(
@@ -95,9 +95,9 @@ class Traced:
         import tensorflow as tf
 
         if not self.is_dense:
-            # The flat form of ragged and sparse elements is private to TensorFlow.
+            # TensorFlow has no public flat form of ragged and sparse elements.
             return dataset.map(lambda *element: self._called(element), num_parallel_calls=parallel)
-        # A call that waits for inner functions could block the thread that these need.
+        # A call that waits for inner functions could block the thread that they need.
         nodes = self.function.function_def.node_def
         calls = any(attr.HasField("func") for node in nodes for attr in node.attr.values())
         options: dict[str, Any] = {"use_inter_op_parallelism": calls, "preserve_cardinality": True}
@@ -128,13 +128,13 @@ class Traced:
     def applied(
         self, operation: Callable[..., Any], dataset: Any, spec: Any, *, name: str = "f", **options: Any
     ) -> Any:
-        """Apply an operation of `tf.raw_ops` with the function to a dataset.
+        """Apply an operation of `tf.raw_ops` to a dataset, with this function as its argument.
 
         Args:
             operation: operation that takes a dataset and a function.
             dataset: input of the operation.
-            spec: structure, shapes and dtypes of the result, which has dense tensors.
-            name: name of the argument for the function.
+            spec: structure, shapes and dtypes of the results, which are dense tensors.
+            name: name of the operation's argument for the function.
             options: other arguments of the operation.
         """
         options[name] = self.function
@@ -150,11 +150,11 @@ def _tensor_of(value: Any) -> Any:
     return value if isinstance(value, tf.RaggedTensor | tf.SparseTensor) else tf.convert_to_tensor(value)
 
 
-_ZEROS = 1 << 12  # zeros per element before it is unbatched, so that the function is called rarely
+_ZEROS = 1 << 12  # zeros per element before unbatching, so that the function is called rarely
 
 
 def undealt() -> Any:
-    """Return an endless `tf.data.Dataset` of int64 that the tf.data service does not shard among workers."""
+    """Build an endless `tf.data.Dataset` of int64 that the tf.data service does not shard among workers."""
     import tensorflow as tf
 
     return staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
@@ -167,11 +167,11 @@ def _zeros(_: Any) -> Any:
 
 
 def counted(dataset: Any, count: int) -> Any:
-    """Set the cardinality of a dataset, without checking it.
+    """Set the cardinality of a dataset without checking it.
 
-    `assert_cardinality` would fail in the workers of the tf.data service, which shards the files among them. Instead,
-    this chooses between the dataset and an endless one, which has infinite cardinality for `tf.data`, and takes `count`
-    elements. It always chooses the dataset, and the result ends with it.
+    `assert_cardinality` would fail in the workers of the tf.data service, because the files are sharded among them.
+    Instead, this chooses between the dataset and an endless one, and takes `count` elements. It always chooses the
+    dataset, but `tf.data` considers the choice infinite, so the result has cardinality `count`.
 
     >>> import tensorflow as tf
     >>> odd = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)
@@ -180,7 +180,7 @@ def counted(dataset: Any, count: int) -> Any:
     (-2, 4, 3, 4)
 
     Args:
-        dataset: `tf.data.Dataset` whose cardinality to set.
+        dataset: `tf.data.Dataset` to set the cardinality of.
         count: number of its elements, or -1 (`tf.data.INFINITE_CARDINALITY`).
     """
     import tensorflow as tf
@@ -195,7 +195,7 @@ def counted(dataset: Any, count: int) -> Any:
 
 
 def _blank(spec: Any) -> Any:
-    """Build an element of a spec from zeros; dimensions of unknown size are 0."""
+    """Build an element of zeros for a spec; dimensions of unknown size are 0."""
     import tensorflow as tf
 
     if isinstance(spec, tf.SparseTensorSpec):
@@ -239,7 +239,7 @@ def one_element(element: Any) -> Any:
 
 
 def beside(first: Any, second: Any, spec: Any) -> Any:
-    """Zip two datasets, like `tf.data.Dataset.zip`, into elements of the structure of `spec`."""
+    """Zip two datasets, like `tf.data.Dataset.zip`, into elements with the structure of `spec`."""
     import tensorflow as tf
 
     return staged(
@@ -248,7 +248,7 @@ def beside(first: Any, second: Any, spec: Any) -> Any:
 
 
 def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
-    """Change the batch size of dense tensors, like `tf.data.Dataset.rebatch`, but without tracing a function.
+    """Change the number of rows per element, like `tf.data.Dataset.rebatch`, but without tracing a function.
 
     >>> import tensorflow as tf
     >>> [part.numpy().tolist() for part in rebatched(tf.data.Dataset.range(3).batch(3), 2)]
@@ -272,8 +272,8 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
 def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
     """Map a function over a dataset, like `tf.data.Dataset.map`, but faster.
 
-    `tf.data.Dataset.map` optimises the function for each iterator, and hands the operations of a call to other threads,
-    which takes as long as parsing a batch of small records.
+    `tf.data.Dataset.map` optimizes the function again for each iterator. It also hands the operations of a call to
+    other threads, which takes as long as parsing a batch of small records.
 
     >>> import tensorflow as tf
     >>> [int(i) for i in mapped(tf.data.Dataset.range(3), lambda i: i * i)]
@@ -281,14 +281,14 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
-        function: function that turns an element (tuples are unpacked) into another.
-        parallel: number of simultaneous calls, each in one thread; None for consecutive calls in the consumer's thread.
+        function: function that converts an element (tuples are unpacked) to another.
+        parallel: number of concurrent calls, each in one thread; None calls the function in the consumer's thread.
     """
     return Traced.of(function, dataset.element_spec, dense=True).mapped(dataset, parallel=parallel)
 
 
 def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = None) -> Any:
-    """Map each element to a dataset and concatenate these, like `tf.data.Dataset.flat_map`.
+    """Map each element to a dataset, and concatenate these datasets, like `tf.data.Dataset.flat_map`.
 
     >>> import tensorflow as tf
     >>> [int(i) for i in flat_mapped(tf.data.Dataset.range(3), tf.data.Dataset.range)]
@@ -296,8 +296,8 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
-        function: function that turns an element (tuples are unpacked) into a `tf.data.Dataset` of dense tensors.
-        key: values that determine the function if it captures no tensor: it is traced once per process and key. None
+        function: function that returns a `tf.data.Dataset` of dense tensors for an element (tuples are unpacked).
+        key: values that determine the function, if it captures no tensors: it is traced once per process and key. None
             always traces it.
     """
     import tensorflow as tf
@@ -308,18 +308,18 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
 
 
 def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, parallel: int) -> Any:
-    """Interleave datasets, like `tf.data.Dataset.interleave`, with one element of each read ahead.
+    """Map elements to datasets and interleave these, like `tf.data.Dataset.interleave`, reading one element ahead.
 
-    `tf.data.Dataset.interleave` chooses the number of buffered elements itself. Here elements are windows of records,
-    so as few as possible are in memory.
+    `tf.data.Dataset.interleave` would choose the number of buffered elements itself. Elements are whole windows of
+    records here, so as few as possible should be in memory.
 
     >>> import tensorflow as tf
     >>> [int(i) for i in interleaved(tf.data.Dataset.range(4), tf.data.Dataset.range, cycle=4, parallel=2)]
     [0, 0, 0, 1, 1, 2]
 
     Args:
-        dataset: see `flat_mapped`.
-        function: see `flat_mapped`.
+        dataset: `tf.data.Dataset` of dense tensors.
+        function: function that returns a `tf.data.Dataset` of dense tensors for an element (tuples are unpacked).
         cycle: number of datasets that take turns.
         parallel: number of these datasets to read in parallel; it does not change the order.
     """
@@ -339,7 +339,7 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, paral
 
 
 def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, Any]:
-    """Trace a function that returns datasets; return it with the spec of their elements."""
+    """Trace a function that returns datasets; return the trace and the spec of their elements."""
     import tensorflow as tf
 
     spec: list[Any] = []
@@ -355,7 +355,7 @@ def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]], *, key: Hashable = None) -> Any:
     """Scan a dataset with a state, like `tf.data.Dataset.scan`.
 
-    `tf.data.Dataset.scan` traces the function repeatedly to find the shapes of the state.
+    `tf.data.Dataset.scan` would trace the function repeatedly to find the shapes of the state.
 
     >>> import tensorflow as tf
     >>> sums = scanned(tf.data.Dataset.range(4), tf.constant(0, tf.int64), lambda sum, i: (sum + i, sum + i))
@@ -365,8 +365,9 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
         state: tensors of the initial state. A tensor with 0 rows may grow; all others keep their shapes.
-        function: function of the state and an element. It returns the next state and a new element of dense tensors.
-        key: see `flat_mapped`.
+        function: function that takes the state and an element, and returns the next state and a new element of dense
+            tensors.
+        key: values that determine the function, if it captures no tensors; None always traces it.
     """
     import tensorflow as tf
 
@@ -383,7 +384,7 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
 
 def _growing(tensor: Any) -> Any:
-    """Return the spec of a tensor of a state; the rows of an empty tensor may grow."""
+    """Return the spec of a state tensor; the number of rows is unknown if the tensor is empty now."""
     import tensorflow as tf
 
     shape = tensor.shape.as_list()

@@ -1,4 +1,4 @@
-"""Input columns: check columns from callers, tables and dictionaries, and take snapshots of records.
+"""Input to encode: columns from callers, tables and dictionaries, and snapshots of records.
 
 Encoding of the columns is in `codec.encode`.
 """
@@ -58,12 +58,12 @@ _LENGTHS = {
 
 
 def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
-    """Check columns and convert them to the form that `gather` returns; return them and the number of records.
+    """Check columns from a caller and convert them to `Column` objects; return them and the number of records.
 
     Args:
         schema: schema of the records.
         batch: mapping from field name to column, or a table; see `Writer.write_batch`.
-        cast: whether to cast numbers of arrays to the declared type, by the rules of `cast_values`.
+        cast: whether to cast numbers in arrays to the declared type, according to `cast_values`.
 
     Raises:
         OptionError: a column has the wrong form for its field, or the columns differ in size.
@@ -105,14 +105,14 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
 
 
 def _at(column: Column, position: int) -> Any:
-    """Return the value of a record in a column of scalars; None if it is absent."""
+    """Look up the value of a record in a column of scalars; return None if it is absent."""
     if column.present is None:
         return column.values[position]
     return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
 
 
 def _advice(batch: Any) -> str:
-    if hasattr(batch, "with_format"):  # a data set of Hugging Face
+    if hasattr(batch, "with_format"):  # a Hugging Face dataset
         return "; write and write_all take it as it is; here, give its Arrow tables: with_format('arrow').iter(10_000)"
     return "; records go to `write` and `write_all`" if isinstance(batch, (list, tuple)) else ""
 
@@ -121,7 +121,7 @@ def _advice(batch: Any) -> str:
 
 
 def _paired(schema: Schema, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Replace the `/indices` and `/values` columns of each sparse field by one pair of columns."""
+    """Combine the `/indices` and `/values` columns of each sparse field into a pair."""
     pairs = {field.name: (f"{field.name}/indices", f"{field.name}/values") for field in schema.fields if field.sparse}
     pairs = {name: parts for name, parts in pairs.items() if all(part in batch for part in parts)}
     if not pairs:
@@ -150,7 +150,7 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
     except Mismatch as mismatch:
         _report(field, mismatch, checked, column.present, problems)
         return None
-    except (TypeError, ValueError, OverflowError) as error:  # numpy cannot convert the values
+    except (TypeError, ValueError, OverflowError) as error:  # NumPy cannot convert the values
         raise OptionError(f"columns: field {field.name!r}: expected {field.element.name}, got {error}") from error
     got = exact.values.shape
     if not got or (got[1:] != field.rest and not (field.is_image and exact.values.dtype == object)):
@@ -178,7 +178,7 @@ def _exact(field: Field, values: Any) -> Column:
         return Column(objects(images) if isinstance(images, list) else images)
     if not field.element.is_text:
         return Column(exact_array(values, field.element))
-    # `with_texts` encodes the features of texts, and checks the texts on the way.
+    # `with_texts` encodes the features of text fields, and checks the text on the way.
     are_objects = isinstance(values, np.ndarray) and values.dtype == object
     column = with_texts(field, Column(values if are_objects else exact_array(values, field.element)))
     if column is not None:
@@ -197,7 +197,7 @@ def _check_sizes(
     problems: dict[int, list[FieldProblem]],
 ) -> None:
     inner = values
-    for part in lengths:  # innermost lengths first
+    for part in lengths:  # lengths, innermost first
         if int(part.sum()) != inner:
             raise OptionError(
                 f"columns: field {field.name!r}: expected lengths that add up to {inner}, got {int(part.sum())}"
@@ -254,7 +254,7 @@ def _report(
     present: NDArray[np.bool_] | None,
     problems: dict[int, list[FieldProblem]],
 ) -> None:
-    """Add a mismatch to the problems of the record with the bad value, along with the value's index in that record."""
+    """Add a mismatch to the problems of its record, with the index of the bad value in that record."""
     if not mismatch.index or (lengths and mismatch.index[0] >= int(lengths[0].sum())):
         raise OptionError(f"columns: field {field.name!r}: {mismatch}")
     _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
@@ -276,7 +276,7 @@ def _size(columns: Mapping[str, Column]) -> int:
 
 
 def _absent(field: Field, size: int) -> Column:
-    """Fill a missing column with the default of its field, or mark all its values as absent."""
+    """Build the column of a field that the caller left out: its default for all records, or absent values."""
     if field.has_default:
         column = collect(field, [field.exact(copy.deepcopy(field.default))] * size)
         if column is not None:
@@ -299,11 +299,11 @@ _copy_of_array = np.ndarray.copy
 
 
 class CannotWait(Exception):  # noqa: N818 - a request to encode now, not a failure
-    """Raised for a record that cannot be copied; it must be encoded before the caller's code runs again."""
+    """Signal that a record cannot be copied, so it must be encoded before the caller's code runs again."""
 
 
 def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
-    """Build the function that takes a snapshot of a record.
+    """Build a function that takes a snapshot of a record: a copy that later changes do not reach.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -315,20 +315,20 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
     >>> taken.ids
     array([1, 2])
 
-    The function raises `CannotWait` if an object cannot be copied, such as an object that is not a record, which
-    encoding then rejects.
+    The function raises `CannotWait` for an object that cannot be copied, for example because it is no record; encoding
+    then rejects it.
 
     Args:
         schema: schema of the records.
-        whole: whether the snapshot must also fix attributes that are not stored. These may be large and shared by all
-            records, so they are not copied: if one of them is mutable, there is no snapshot.
+        whole: whether attributes that are not stored matter as well. They may be large and shared by all records, so
+            they are never copied: the function raises `CannotWait` if one of them is mutable.
     """
     record_class: Any = schema.record_class
     stored = {field.name: field.element.name for field in schema.fields}
     names = [attribute.name for attribute in attrs.fields(record_class)]
     places = [getattr(record_class, name, None) for name in names]
     slots = {name for cls in record_class.__mro__ for name in getattr(cls, "__slots__", ())} - {"__weakref__"}
-    # Elements of an array of str are immutable, so there is no need to visit them.
+    # Arrays of str need no deep copy, because their elements are immutable.
     ways = [
         (slot.__get__, slot.__set__, stored.get(name) == "str", _copier(name in stored, whole=whole))
         for name, slot in zip(names, places, strict=True)
@@ -349,7 +349,7 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
                     fast = kind is np.ndarray and copier is copied and (is_text or value.dtype is not of_objects)
                     value = _copy_of_array(value) if fast else copier(value)
                 put(taken, value)
-        except AttributeError:  # a slot is not set
+        except AttributeError:  # a slot has no value
             return _of_any_class(record, stored, whole=whole)
         return taken
 
@@ -363,7 +363,7 @@ def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: F
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
-    """Take a snapshot of a record whose class has attributes outside of its slots."""
+    """Take a snapshot of a dictionary, or of a record whose class has attributes outside of its slots."""
     if type(record) is dict:
         return {name: copied(value) for name, value in record.items()}
     if not attrs.has(type(record)):
@@ -436,7 +436,7 @@ def _required_fixed(value: Any) -> Any:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Check whether a value is immutable."""
+    """Check whether a value is certainly immutable."""
     if type(value) in (tuple, frozenset):
         return all(map(_is_fixed, value))
     return type(value) in _SCALARS or isinstance(value, _FIXED)
@@ -446,7 +446,7 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 def check_choice(option: str, value: object, choices: tuple[str, str]) -> None:
-    """Raise `OptionError` if the value of an option is neither of the two choices."""
+    """Raise `OptionError` unless the value of an option is one of two choices."""
     if value not in choices:
         raise OptionError(f"{option}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
 
@@ -463,11 +463,11 @@ class SkippingSource:
     reasons: tuple[str, ...] = ()
 
     def begin(self) -> None:
-        """Reset the count and the reasons, for a new iteration."""
+        """Reset the count and the reasons for a new iteration."""
         self.skipped, self.reasons = 0, ()
 
     def skip(self, reason: object) -> None:
-        """Count a skipped row."""
+        """Count a skipped row and note the reason."""
         self.skipped += 1
         self.reasons = first_reasons(self.reasons, [str(reason)])
 
@@ -479,7 +479,7 @@ class SkippingSource:
 
 
 class ColumnSource(SkippingSource, abc.ABC):
-    """Base class of sources that yield records in columns, many at a time; iteration yields them one by one.
+    """Base class of sources that yield columns of many records at a time; iteration yields single records.
 
     Attributes:
         schema: schema of the records.
@@ -489,15 +489,15 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields with columns: all fields that `load` does not fill later."""
+        """Schema of the fields for which `columns` yields a column; `load` fills all others."""
         return self.schema
 
     @abc.abstractmethod
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns of the fields of `in_columns`, with the number of records.
+        """Yield columns for the fields of `in_columns`, and the number of records in them.
 
         Raises:
-            RecordError: a record does not fit; its position is counted from the beginning of the source.
+            RecordError: a record does not fit its schema; positions count from the start of the source.
         """
 
     def __iter__(self) -> Iterator[Any]:
@@ -513,7 +513,7 @@ class TableSource(ColumnSource):
         table: table with the rows.
         schema: schema of the records.
         cast: whether values may lose precision; see `from_table`.
-        on_error: treatment of a record that does not fit: `raise`, or `skip` and count it.
+        on_error: treatment of a record that does not fit: `raise` an error, or `skip` and count it.
 
     Attributes:
         skipped: number of records skipped in the last iteration.
@@ -528,7 +528,7 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields that have a column, or a value without a column."""
+        """Schema of the fields that have a column or do not wait for `load`."""
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
@@ -554,7 +554,7 @@ class TableSource(ColumnSource):
                     error.message = f"{error.message} (in {self.table.name})"
                     if self.on_error == "raise":
                         raise
-                    if part.num_rows > 1:  # halve the table until the bad record stands alone
+                    if part.num_rows > 1:  # halve the table until the bad record is alone
                         middle = part.num_rows // 2
                         ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
@@ -563,15 +563,15 @@ class TableSource(ColumnSource):
                     yield columns, size
             while self.table.left_out:
                 self.leave_out(self.table.left_out.pop(0))
-        while self.table.left_out:  # rows skipped after the last table
+        while self.table.left_out:  # rows that the table skipped at its end
             self.leave_out(self.table.left_out.pop(0))
 
 
 class TableRecords(TableSource):
-    """Source of one record per row of a table; `from_table` returns it.
+    """Source of one record per table row, as returned by `from_table`.
 
     Attributes:
-        ignored: names of the columns without a field, if `extra="ignore"`.
+        ignored: names of the columns that no field uses, if `extra="ignore"`.
     """
 
     def __init__(
@@ -593,7 +593,7 @@ class TableRecords(TableSource):
         return f"<{self.schema.name} records, a row each, of {self.table.name}{ignored}>"
 
     def tables(self) -> Iterator[Any]:
-        """Yield pyarrow tables with the columns renamed to the fields."""
+        """Yield pyarrow tables whose columns are renamed to field names."""
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(self.column_of.values()))
@@ -627,13 +627,13 @@ def check_columns(
 
 
 def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | None) -> dict[str, str]:
-    """Map each field to its column in a table; sparse fields map `<field>/indices` and `<field>/values`.
+    """Map each field to its column in a table; a sparse field has the entries `<field>/indices` and `<field>/values`.
 
     Args:
         schema: schema of the records.
         table: table with the columns.
-        columns: mapping from field to column name, if the names differ. Several columns of a field are already combined
-            under the name of the field.
+        columns: mapping from field to column name, if the names differ. If a field has several columns, they are
+            already combined under its name.
 
     Raises:
         OptionError: a field or column of `columns` does not exist, or a required field has no column.
@@ -662,13 +662,13 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
-    """Check whether a field needs no column because the `load` hook fills it."""
+    """Check whether the `load` hook fills a field, so that it needs no column."""
     filled = field.deferred and field.default is None and not field.optional
     return filled and callable(getattr(schema.record_class, "load", None))
 
 
 def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple[str, ...]:
-    """List the columns of a table that no field uses.
+    """List the columns of a table that no field uses, if they may be ignored.
 
     Raises:
         OptionError: there are such columns, and `extra` is `"error"`.
@@ -699,7 +699,7 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
         kind = types.field(name).type
         while True:
             inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-            is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # of any list layout
+            is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # in any list layout
             inner = inner.value_type if pa.types.is_dictionary(inner) or is_list else inner
             if inner == kind:
                 break
@@ -712,12 +712,12 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
             )
 
 
-_ROWS = 8192  # maximum rows of a chunk
-_BYTES = 4 << 20  # a chunk ends at this size
+_ROWS = 8192  # maximum number of rows in a chunk
+_BYTES = 4 << 20  # bytes at which a chunk ends
 
 
 class Dictionaries(ColumnSource):
-    """Source of records as dictionaries from field name to value.
+    """Source of records from dictionaries that map field name to value.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -740,7 +740,7 @@ class Dictionaries(ColumnSource):
         make, done = maker_from_mapping(self.schema), 0
         for rows in self._chunks():
             columns = columns_of_dictionaries(self.schema, rows)
-            if columns is None:  # creating the records raises the exact error, if a value is wrong
+            if columns is None:  # if a value is wrong, creating the records raises the exact error
                 records = list(map(make, rows, itertools.count(done)))
                 try:
                     columns = gather(self.schema, records)
@@ -751,7 +751,7 @@ class Dictionaries(ColumnSource):
             done += len(rows)
 
     def _chunks(self) -> Iterator[list[Any]]:
-        """Yield chunks of rows; rows that the caller may change are copied."""
+        """Yield the rows in chunks; copy rows that the caller may change."""
         in_memory = type(self.rows) in (list, tuple)
         chunk: list[Any] = []
         size = 0
@@ -780,15 +780,15 @@ def _no_splits(sources: Sources) -> NDArray[np.int64]:
 
 @attrs.frozen(eq=False)
 class Sources:
-    """Source records whose hooks have not run.
+    """Batch of source records whose hooks have not run yet.
 
     Attributes:
-        positions: positions in the source, ascending, int64 `(N,)`.
+        positions: positions of the records in the source, ascending, int64 `(N,)`.
         records: the N records.
-        splits: number of the split of each record, int64 `(N,)`; 0 before splits are assigned.
+        splits: index of the split of each record, int64 `(N,)`; 0 before splits are assigned.
         columns: columns of the records, if the source has columns; `records` then contains only the fields that splits
             and keys need.
-        kept: indices of the records to write, counted in `columns`; None for all.
+        kept: indices in `columns` of the records to write; None for all.
     """
 
     positions: NDArray[np.int64]
@@ -802,12 +802,12 @@ class Sources:
         return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
 
     def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
-        """Replace the records by the output of the hooks; `origins[i]` is the source of record i."""
+        """Replace the records by the output of the hooks; `origins[i]` is the index of record i's source."""
         indices = np.asarray(origins, np.int64)
         return Sources(self.positions[indices], records, self.splits[indices])
 
     def between(self, start: int, stop: int | None) -> Sources:
-        """Select a range of sources; a `stop` of None is the end."""
+        """Select the sources from `start` up to `stop`; None is the end."""
         return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 
@@ -819,12 +819,12 @@ class Block:
         data: serialized SequenceExamples.
         lengths: lengths in each alignment group, int64 `(records, groups)`.
         sources: position of the source of each record, int64 `(records,)`.
-        splits: number of the split of each record, int64 `(records,)`.
+        splits: index of the split of each record, int64 `(records,)`.
         columns: names of the CSV columns; None without a CSV.
         rows: CSV line of each record; None without a CSV.
         skipped: positions of the sources that a hook skipped.
         reasons: the first few messages of `SkipRecord`.
-        done: number of input sources that are complete after this block; 0 if unknown, as between chunks of a source.
+        done: number of input sources that this block completes; 0 if unknown, for example between chunks of a source.
     """
 
     data: Sequence[bytes]

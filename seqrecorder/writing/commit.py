@@ -1,4 +1,7 @@
-"""`commit`: publish the parts that many processes wrote as one dataset. Writing a part is in `part`."""
+"""`commit`: publish the parts that several processes wrote as one dataset.
+
+Parts are written by `part`.
+"""
 
 from __future__ import annotations
 
@@ -84,12 +87,12 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
     Args:
         parts: last completed attempt at each part.
-        old: dataset that the parts are added to; `NOTHING` for a new one.
+        old: dataset to which the parts are added; `NOTHING` for a new dataset.
         scratch: directory for temporary files, on the file system of the dataset; the caller removes them.
 
     Returns:
-        The hashes of all keys, ascending; None if the records have no keys, or too many to index, or if hooks may have
-        changed the stored keys.
+        The hashes of all keys, ascending. None if there are no keys, if there are too many to index, or if hooks may
+        have changed the stored keys.
 
     Raises:
         ShardReadError: a file is damaged.
@@ -130,13 +133,13 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if two records with the same hash have the same key; hashes may collide."""
+    """Raise `DuplicateKeyError` if two records with this hash have the same key; hashes may collide."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
         for identities in unique.stored(manifest, manifest.splits):
             keys.update(identities[at] for at in np.flatnonzero(key_hashes(identities) == np.uint64(value)).tolist())
-        # A hook may have dropped or changed the hashed record. A single process would refuse this as well.
+        # A hook may have dropped or changed the hashed record. Writing in one process would raise the same error.
         twice = next((key for key in keys if key in known), None)
         other = known[twice] if twice is not None else next(iter(holders))
         if twice is not None or (not keys and len(holders) > 1):
@@ -172,21 +175,21 @@ def commit(
     >>> sr.commit(destination, expected=1).records
     2
 
-    Records keep the order of their parts. If there are several attempts at a part, the last completed one is used.
-    The files of all attempts are removed. Attempts that are still running end with an error. An attempt that completes
-    during the commit, too late to be included, waits for the next call, and a warning is logged. A commit may be killed
-    at any time and run again. If the dataset is already committed, its manifest is returned. With `append`, the commit
-    restarts if another process has appended in the meantime: once in a directory, where the restart locks others out,
-    and up to nine times at a URL.
+    Records keep the order of their parts. If there are several attempts at a part, the last completed one is used. The
+    files of all attempts are removed, and attempts that are still running end with an error. An attempt that completes
+    too late for this commit waits for the next call, and a warning is logged. A commit may be killed at any time and
+    run again. If the dataset is already committed, its manifest is returned. With `append`, the commit starts again if
+    another process has appended in the meantime: once in a directory, which the second try locks, and up to nine times
+    at a URL.
 
     Args:
-        destination: the same as for `write_part`.
-        expected: number of parts, or their numbers and names; nothing is published if one is missing. None commits the
-            parts that are complete.
+        destination: directory or URL of the dataset, the same as for `write_part`.
+        expected: number of parts, or a list of their numbers or names; if one is missing, nothing is published. None
+            commits all completed parts.
         overwrite: whether to replace a dataset at the destination.
         append: whether to add the parts to the dataset at the destination, as a new generation.
-        metadata: the same as for `write`.
-        assets: the same as for `write`.
+        metadata: any JSON data to store with the dataset, as for `write`.
+        assets: mapping from name to a file to store with the dataset, as for `write`.
 
     Returns:
         The manifest of the dataset.
@@ -194,8 +197,8 @@ def commit(
     Raises:
         DatasetNotFoundError: a part is missing, or there are neither parts nor a dataset.
         DatasetExistsError: the dataset at the destination does not consist of these parts.
-        DatasetError: there are more parts than expected, or the dataset to replace or append to was changed.
-        DuplicateKeyError: a key is in two parts, or in a part and the dataset being appended to.
+        DatasetError: there are more parts than expected, or the dataset to replace or append to has changed.
+        DuplicateKeyError: a key occurs in two parts, or in a part and the dataset being appended to.
         SchemaMismatchError: the parts were written with different fields.
         OptionError: the parts were written with different options, or an option of this call is invalid.
         ShardReadError: a file of a part is missing or was changed.
@@ -214,7 +217,7 @@ def commit(
 def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: WriteOptions) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
-        with cleanup_when_terminated(), exclusive(source.path):  # other commits wait
+        with cleanup_when_terminated(), exclusive(source.path):  # other commits must wait
             if not _is_done(source, late=may_be_done):
                 try:
                     _commit(source, wanted, options)
@@ -239,8 +242,8 @@ def _no_parts(source: Source, *, late: bool) -> DatasetNotFoundError:
 
 
 def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, lock: Held | None = None) -> None:
-    """Publish the parts and keep their files; `lock` is the caller's lock on the destination, if it holds one."""
-    if lock is None:  # otherwise `publish` cleans under the lock
+    """Publish the parts, but do not remove their files; `lock` is the caller's lock on the destination, if any."""
+    if lock is None:  # with a lock, `publish` cleans up
         clean_destination(source.destination)
     parts, old = _fitting_parts(source, expected, options, functools.partial(standing, source.destination))
     for part in parts:
@@ -255,12 +258,12 @@ def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, l
         try:
             names, text = parts[0].manifest.metadata[IDENTITY], published.to_json().encode()
             write_key_index(published.path, text, names, index, lock)
-        except DatasetError as error:  # the dataset is complete without it: the next append reads the keys again
+        except DatasetError as error:  # no failure: without the index, the next append reads the keys again
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
 def _commit_at_url(source: UrlParts, expected: Expected, options: WriteOptions) -> Manifest:
-    """Publish the parts at a URL; their shards stay in place."""
+    """Publish the parts at a URL, without moving their shards."""
     late = not (options.append or options.overwrite)
     if not source.attempts and not (late and source.whole.text is not None):
         raise _no_parts(source, late=late)
@@ -285,16 +288,16 @@ def _fitting_parts(
     options: WriteOptions,
     stands: Callable[..., Standing],
 ) -> tuple[list[Attempt], Standing]:
-    """Read the parts in order and the dataset at the destination, and check that they fit each other.
+    """Read the parts, in order, and the dataset at the destination; check that they fit together.
 
     Args:
         source: directory or URL of the parts.
-        expected: the same as for `commit`.
+        expected: number of parts, or their numbers or names; None for any.
         options: options of `commit`.
-        stands: function that reads the dataset at the destination, as `standing` does.
+        stands: function like `standing`, which reads the state of the destination.
 
     Raises:
-        DatasetError: the parts replace the dataset that their records were copied from, and it has changed since.
+        DatasetError: the parts replace the dataset from which their records were copied, but it has changed since then.
     """
     parts = _read_parts(source)
     _check_expected(source, parts, expected)
@@ -309,28 +312,28 @@ def _fitting_parts(
 def _whole(
     parts: Sequence[Attempt], old: Standing, options: WriteOptions, directory: Path, *, stay: bool = False
 ) -> Manifest:
-    """Combine the parts into one manifest and link their files into `directory`, unless the files stay in place."""
+    """Combine the parts into one manifest; link their files into `directory`, unless they stay in place."""
     earlier = old.manifest if options.append else None
     generation = 0 if stay or earlier is None else old.generation
     manifest = attrs.evolve(
         _joined(parts, old, earlier, None if stay else directory),
         path=directory,
-        metadata=json.loads(json.dumps(options.metadata)),  # as a reader gets it, tuples as lists
+        metadata=json.loads(json.dumps(options.metadata)),  # as readers get it: tuples become lists
         asset_infos=write_assets(options.assets, directory, generation),
     )
     return manifest if earlier is None else combine(earlier, manifest)
 
 
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
-    """Check for each attempt whether a dataset contains its shards, or shards of a later attempt at the same part.
+    """Check for each attempt whether a dataset contains its shards, or those of a later attempt at the same part.
 
-    An attempt without shards is considered contained if the dataset contains the shards of any other attempt.
+    An attempt without shards counts as contained if any other attempt is.
 
     Args:
         source: directory or URL of the parts.
         there: manifest of the dataset.
-        late: whether to compare shards by digest, so that attempts with the same contents also match. If False, shards
-            are compared by name, which is unique to each attempt at a URL.
+        late: whether to compare shards by digest, so that later attempts with the same contents match as well. False
+            compares shards by name; at a URL, names are unique to an attempt.
     """
 
     def marks(manifest: Manifest) -> set[tuple[str, str]]:
@@ -383,7 +386,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
     if expected is None or expected == len(there):
         return
     if isinstance(expected, int):
-        # Jobs count from 0 or from 1. If parts have names, only their number can be checked.
+        # Jobs may count from 0 or from 1. If parts have names, only their number can be checked.
         first = 0 if 0 in there else 1
         every = list[int | str](range(first, first + expected))
         if any(isinstance(name, str) for name in there):
@@ -410,7 +413,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
 
 
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
-    """Raise if the parts, or the dataset they are added to, differ in schema or splitting rule."""
+    """Raise an error if parts differ in schema or splitting rule from each other or from the dataset to append to."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
         got = part.manifest
@@ -434,7 +437,7 @@ def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
 
 
 def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:
-    """Join the manifests of all parts and link their files into `staging`; without `staging`, the files stay."""
+    """Join the manifests of all parts; link their files into `staging`, or leave them in place if it is None."""
     splits = {}
     for name in dict.fromkeys(name for part in parts for name in part.manifest.splits) or [DEFAULT_SPLIT]:
         directory = None if staging is None else staging / name
@@ -458,7 +461,7 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
         splits[name] = SplitInfo(name, tuple(infos))
     first = parts[0].manifest
     sources = sum(part.manifest.splitting.sources for part in parts)
-    if earlier is not None:  # each part has counted the sources of the earlier dataset
+    if earlier is not None:  # each part includes the sources of the earlier dataset
         sources -= (len(parts) - 1) * earlier.splitting.sources
     return Manifest(
         path=first.path if staging is None else staging,
@@ -473,7 +476,7 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
 
 
 def _identity(manifest: Manifest, generation: int) -> str:
-    """Digest the shards that a generation added to a dataset; later generations do not change the text."""
+    """Compute a digest of the shards that a generation added; later generations do not change it."""
     shards = [(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)]
     ours = [shard for shard in shards if generation_of(*shard[:2]) == generation]
     return f"{generation} {hashlib.sha256(json.dumps(ours).encode()).hexdigest()}"
@@ -485,11 +488,11 @@ def _digests(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _is_done(source: Source, *, late: bool) -> bool:
-    """Check whether the dataset at the destination consists of the parts; if so, record that beside the parts.
+    """Check whether the parts are already committed; if so, note that beside them.
 
     Args:
         source: directory or URL of the parts.
-        late: whether attempts that were running during the commit are also accepted if their contents are the same.
+        late: whether attempts that finished after the commit count as well, if their contents are the same.
     """
     try:
         there = read_manifest(source.destination)
@@ -512,7 +515,7 @@ def _is_done(source: Source, *, late: bool) -> bool:
 def commit_pieces(
     numbers: Sequence[int], destination: str | os.PathLike[str], schema: object, options: WriteOptions
 ) -> Manifest:
-    """Commit the parts that `write_pieces` wrote; without records, write an empty dataset.
+    """Commit the parts that `write_pieces` wrote; if there are none, write an empty dataset.
 
     Raises:
         DuplicateKeyError: two parts share a key.

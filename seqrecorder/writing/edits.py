@@ -1,4 +1,7 @@
-"""Edit existing datasets: rewrite in place, compact and merge. Encoded records are copied where possible."""
+"""Edits of existing datasets: rewrite in place, compact, and merge.
+
+Encoded records are copied, not encoded again, if possible.
+"""
 
 from __future__ import annotations
 
@@ -50,15 +53,15 @@ def rewrite(
     >>> [record.text for record in sr.read_records(path)]
     ['to', 'or']
 
-    Records keep their splits, their written order and their bytes. The old dataset stays until the new one is complete.
-    Then its files are removed, so that no byte of a dropped record is left at the path. (Disk blocks, snapshots and
-    backups are out of reach.) The splitting rule, the metadata and the assets stay.
+    Records keep their splits, their written order and their bytes. The splitting rule, metadata and assets stay as
+    well. The old files are removed once the new dataset is complete, so that no byte of a dropped record is left at the
+    path (but perhaps in free disk blocks, snapshots and backups).
 
     Args:
         path: directory or URL of the dataset.
         drop: selection of the records to drop.
         keep: selection of the records to keep; all others are dropped.
-        schema: record class of the new dataset, if it changes; records are then encoded again.
+        schema: new record class, for which the records are encoded again; default: the same class.
         **options: fields of `WriteOptions`, except `append`, `overwrite` and the fields about splits.
 
     Returns:
@@ -66,7 +69,7 @@ def rewrite(
 
     Raises:
         OptionError: an option is invalid, or the selection belongs to another dataset.
-        DatasetError: the dataset was changed after the selection was made, or during the rewrite.
+        DatasetError: the dataset has changed since the selection was made, or during the rewrite.
         DatasetNotFoundError: there is no dataset.
         ShardReadError: a record to keep is damaged; the dataset is unchanged.
     """
@@ -102,7 +105,7 @@ def rewrite(
 
 
 def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> Manifest:
-    """Rewrite a dataset in place with few shards, to join the small shards of many appends.
+    """Rewrite a dataset in place with fewer shards, to join the small shards of many appends.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -116,7 +119,7 @@ def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> M
 
     Args:
         path: directory or URL of the dataset.
-        **options: the same as for `rewrite`; `shards` or `shard_bytes` set the number of shards.
+        **options: the same as for `rewrite`; `shards` or `shard_bytes` determines the number of shards.
 
     Raises:
         DatasetError: the dataset was changed during the rewrite.
@@ -148,11 +151,11 @@ def merge(
 
     Args:
         paths: directories of datasets, or selections; their records are written in this order.
-        destination: the same as for `write`.
-        schema: record class of the new dataset (default: the class of the first dataset).
+        destination: directory of the new dataset, or its URL, as for `write`.
+        schema: record class of the new dataset; default: the class of the first dataset.
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
-            `splits`, records are assigned to new splits. Without `splits`, the new dataset takes over the rule that all
-            datasets share (shares, seed, `split_by`, `stratify`, `time`), which also applies to appends.
+            `splits`, records are assigned to new splits. Otherwise, if all datasets have the same splitting rule
+            (shares, seed, `split_by`, `stratify`, `time`), the new dataset inherits it for later appends.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.
@@ -183,7 +186,7 @@ def merge(
 
 
 def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
-    """Combine the split rules of all datasets; return None if they differ."""
+    """Combine the splitting rules of all datasets into one; return None if they differ."""
     rules = list({rows.store.digest: rows.store.manifest.splitting for rows in inputs}.values())
     plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]
     groups, strata = dict[str, set[int]](), dict[int, Stratum]()

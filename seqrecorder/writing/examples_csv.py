@@ -1,4 +1,4 @@
-"""Write the `examples.csv` of a split: the shard, index and steps of each record, and the cells of its row."""
+"""Writer of the `examples.csv` of a split: the shard, index and steps of each record, and cells from the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-_BUFFERED = 64 << 10  # characters for each split: there may be many splits
+_BUFFERED = 64 << 10  # characters to buffer per split; there may be many splits
 _LOCATION = ("shard", "index", "steps")
 
 SURROGATES = "surrogatepass"
@@ -21,7 +21,7 @@ SURROGATES = "surrogatepass"
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""Format a CSV line without its line end; None becomes an empty cell.
+    r"""Format values as a CSV line without a line end; None becomes an empty cell.
 
     >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
     'a,1,,"b,c","two\nlines"'
@@ -30,7 +30,7 @@ def csv_line(values: Iterable[Any]) -> str:
         values: strings, or objects that `str` converts.
 
     Raises:
-        ValueError: a string contains NUL, which Python 3.10 can neither write nor read.
+        ValueError: a string contains NUL, which the `csv` module of Python 3.10 cannot write or read.
     """
     text = io.StringIO()
     try:
@@ -41,11 +41,11 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 class ExamplesCsv:
-    """Writer of an `examples.csv`; the file is open only while lines are written, because there may be many splits.
+    """Writer of an `examples.csv`. The file is open only while lines are written, because there may be many splits.
 
     Args:
         path: path of the file.
-        columns: names of the columns after the location.
+        columns: names of the columns after the location columns.
 
     Raises:
         OptionError: a column has the name of a location column, or its name cannot be stored in a CSV.

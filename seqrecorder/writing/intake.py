@@ -1,4 +1,4 @@
-"""Take records from their sources, run the hooks `load` and `split`, and group records into chunks for encoding.
+"""Intake of records: take them from sources, run the hooks `load` and `split`, and group them for encoding.
 
 Shards are written by `splits`.
 """
@@ -59,7 +59,7 @@ HOOKS = ("from_csv_row", "load", "split")
 
 
 def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
-    """Raise `OptionError` for a parameter that no hook of the class accepts."""
+    """Raise `OptionError` if no hook of the class accepts a parameter."""
     taken: set[str] = set()
     for name in hooks:
         names = _parameters(record_class, name)
@@ -85,7 +85,7 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
     hook = getattr(record_class, name, None)
     if not callable(hook):  # the class has no such hook, or has a field of that name
         return set()
-    # The first argument is the record or the row, not a parameter.
+    # The first argument is the record or row, not a parameter.
     parameters = list(inspect.signature(hook).parameters.values())[1:]
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
@@ -93,17 +93,19 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
 
 
 class LifeCycle:
-    """Hooks and encoding of source records in this process; `PoolEncoder` runs them in worker processes.
+    """Life cycle of source records in this process: it runs their hooks and encodes them.
+
+    `PoolEncoder` does the same in worker processes.
 
     Args:
-        schema: the schema to write.
+        schema: schema to write.
         params: keyword arguments of the hooks.
         rows: whether to format a CSV line for each record.
 
     Attributes:
-        schema: the argument of that name.
-        params: the argument of that name.
-        rows: the argument of that name.
+        schema: schema to write.
+        params: keyword arguments of the hooks.
+        rows: whether to format a CSV line for each record.
         has_hooks: whether the class has `load` or `split`.
     """
 
@@ -122,15 +124,15 @@ class LifeCycle:
         self._has_row = callable(getattr(record_class, "to_csv_row", None))
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Yield blocks of encoded records, in order.
+        """Run the hooks of sources and encode the records; yield them in blocks, in order.
 
-        A source is written with all of its chunks, or with none if a hook raises `SkipRecord` between them.
+        If a hook raises `SkipRecord` between two chunks of a source, none of its chunks is written.
 
         Args:
             sources: records whose hooks have not run.
 
         Raises:
-            RecordError: a record cannot be encoded, or a hook failed; its position is the position of the source.
+            RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
         """
         if not self.has_hooks or sources.columns is not None:
             yield self._block(sources, done=len(sources.records))
@@ -148,24 +150,24 @@ class LifeCycle:
                 if size > PIECE_BYTES or len(records) == PIECE_RECORDS:
                     yield self._block(sources.become(origins, records), skipped, 0 if chunks else done)
                     origins, records, skipped, size = [], [], [], 0
-                elif not self._splits:  # chunks of `split` are snapshots already
+                elif not self._splits:  # chunks from `split` are snapshots already
                     records[-1] = self._take_snapshot(records[-1])
         if records or skipped:
             yield self._block(sources.become(origins, records), skipped, len(sources.records))
 
     def drain(self) -> Iterator[Block]:
-        """Yield nothing: no record is outstanding."""
+        """Yield nothing, because no record is outstanding."""
         return iter(())
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing, because there is nothing to release."""
 
     def run_hooks(self, sources: Iterable[Any]) -> list[Any]:
-        """Run the hooks of sources, and list the records that would be encoded."""
+        """Run the hooks of sources; return the records that would be encoded."""
         return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
 
     def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
-        """Run the hooks of one source; return its records, or an empty list if a hook skips it."""
+        """Run the hooks of one source; return its records, none if a hook skips it."""
         record = source
         try:
             if self._loads:
@@ -178,10 +180,10 @@ class LifeCycle:
             return collections.deque()
 
     def _take_snapshot(self, record: Any) -> Any:
-        """Take a snapshot of a record before the class's code runs again."""
+        """Copy a record before the code of its class runs again; return the original if that fails."""
         try:
             return self._snapshot(record)
-        except CannotWait:  # a value does not fit its field: encoding raises the error
+        except CannotWait:  # a value does not fit its field, which encoding will report
             return record
 
     def _call(self, name: str, position: int, record: Any) -> Any:
@@ -216,14 +218,14 @@ class LifeCycle:
         )
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records whose hooks have run, or columns, for which no hooks run."""
+        """Encode records whose hooks have run, or columns, for which there are no hooks."""
         reasons, self._reasons = first_reasons(self._reasons), []
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
             batch = sources.columns
             encoded = encoder.encode(sources.records) if batch is None else encoder.encode_columns(batch, count)
         except RecordError as error:
-            if error.position is not None:  # map the index in this block to the position of the source
+            if error.position is not None:  # replace the index in this block by the position of the source
                 error.position = int(positions[error.position])
             raise
         columns = rows = None
@@ -236,13 +238,13 @@ class LifeCycle:
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
     def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Format the CSV line of each record, from `to_csv_row` or from its scalars and plain fields.
+        """Format the CSV line of each record from `to_csv_row`, or from its attributes with single values.
 
         Returns:
             The names of the columns, and the lines.
 
         Raises:
-            RecordError: `to_csv_row` failed, or records differ in their columns.
+            RecordError: `to_csv_row` failed, or returned other columns for another record.
         """
         columns: list[str] = []
         lines = []
@@ -263,7 +265,7 @@ class LifeCycle:
             row = record.to_csv_row()
         except Exception as error:
             raise self._hook_error("to_csv_row", position, error) from error
-        if isinstance(row, (list, tuple)) and row:  # a list has no names: number its columns
+        if isinstance(row, (list, tuple)) and row:  # the items of a list have no names, so number them
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:
             raise RecordError(
@@ -274,7 +276,7 @@ class LifeCycle:
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
-    """Raise `RecordError` if a record has other CSV columns than the first record."""
+    """Raise `RecordError` if the CSV columns of a record differ from those of the first record."""
     if list(got) != list(expected):
         raise RecordError(
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
@@ -282,12 +284,12 @@ def check_columns(name: str, expected: Sequence[str], got: Sequence[str], positi
         )
 
 
-# Hooks may make records much larger. With hooks, chunks for workers begin with one source, and grow while their
-# results stay small, up to this number of sources.
+# Hooks may enlarge records greatly. Therefore, chunks for workers that run hooks start with one source, and grow up to
+# this number while their results stay small.
 _HOOK_RECORDS = 256
 _CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that fills a chunk usually fits into the same piece
 
-# Records taken from a source at once. Taking a record from an iterator creates it, so those blocks are small.
+# Records to take from a source at once. Blocks from an iterator are small, because taking a record creates it.
 _BLOCK, _BLOCK_OF_LIST = 32, 1024
 _BLOCKS_OF_CHUNK = 16
 
@@ -295,7 +297,7 @@ _ENOUGH = 1024  # a remainder of at least this many records is encoded at once; 
 
 
 class RecordStream:
-    """Stream of source records in blocks, each with its split name; None if the source names no splits.
+    """Stream of source records in blocks, each with its split name (None if the source names no splits).
 
     >>> stream = RecordStream({"train": "abc", "eval": "d"})
     >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
@@ -304,15 +306,15 @@ class RecordStream:
     Args:
         records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping from split name to
             one of these.
-        schema: schema of the records; needed for dictionaries and tables.
+        schema: schema of the records; required for dictionaries and tables.
 
     Attributes:
-        splits: names of the splits, if the source names them.
-        columns: pairs of split name and source, for sources of columns and selections; `take` returns all other
-            records.
-        turn: pair of split name and dictionaries to write before the next `take`; None if there are none.
+        splits: names of the splits; empty if the source names none.
+        columns: pairs of split name and source, for columnar sources and selections. `take` returns the records of all
+            other sources.
+        turn: pair of split name and dictionaries that must be written before the next `take`; None if there are none.
         size: number of records; None if it is unknown.
-        skipped: number of rows that `from_csv` skipped, in the exhausted sources.
+        skipped: number of rows that sources like `from_csv` skipped, not counting the current source.
         reasons: the first few reasons why rows were skipped.
         cannot_wait: whether the last record taken could not be copied.
     """
@@ -356,26 +358,26 @@ class RecordStream:
         self._first: tuple[str | None, list[Any]] | None = None
 
     def peek(self) -> Any:
-        """Return the first record without taking it; return None if there is none."""
+        """Return the first record without removing it, or None if there are no records."""
         if self._first is None:
             self._first = self.take(1)
         return next(iter(self._first[1]), None)
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records come from a list, so that taking them runs none of the caller's code."""
+        """Check whether the next records are in a list, so that taking them runs no code of the caller."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
-        """Take the next records of one split; return its name and the records, or an empty list at the end.
+        """Return the next records of one split and its name; the list is empty at the end of the stream.
 
         Args:
-            most: maximum number of records to take.
-            snapshot: function that copies each record before the next one is taken. If it raises `CannotWait`, the
-                original record ends the block.
+            most: maximum number of records to return.
+            snapshot: function that copies each record before the next one is taken. A record for which it raises
+                `CannotWait` is returned as is, at the end of the block.
 
         Raises:
-            SourceError: the source failed; the message names the number of the record.
+            SourceError: the source failed; the message contains the number of the record.
         """
         if self._first is not None:
             first, self._first = self._first, None
@@ -406,7 +408,7 @@ class RecordStream:
         return self._split, block
 
     def _iterate(self, source: Iterable[Any]) -> Iterator[Any] | None:
-        """Iterate over the records of a source; return None for dictionaries, which are written as columns."""
+        """Iterate over the records of a source; return None for dictionaries to be written as columns."""
         is_list = type(source) in (list, tuple)
         records = iter(source)
         if self._schema is not None:
@@ -423,7 +425,7 @@ class RecordStream:
         return records
 
     def _iterate_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Yield rows and count them, so that an error of the source can name the row."""
+        """Yield rows and count them, so that errors of the source can name the row."""
         try:
             for row in rows:
                 yield row
@@ -445,7 +447,7 @@ class RecordStream:
 
     def _end_source(self) -> None:
         self._records, self._left = None, 0
-        # `from_csv` knows its number of skipped rows only at the end.
+        # Only at its end, `from_csv` knows how many rows it has skipped.
         if isinstance(self._source, SkippingSource):
             self.skipped += self._source.skipped
             self.reasons = first_reasons(self.reasons, self._source.reasons)
@@ -462,7 +464,7 @@ class RecordStream:
 
 
 class Waiting:
-    """Buffer that groups records into chunks, with the split that the caller named for each record.
+    """Buffer that groups records into chunks, with a split name from the caller for each record.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -475,9 +477,9 @@ class Waiting:
 
     Args:
         schema: schema of the records.
-        hooks: whether the class has hooks, which may make records larger.
+        hooks: whether the class has hooks, which may enlarge records.
         workers: number of processes that may encode the records, or `"auto"`.
-        whole: whether snapshots need the attributes that are not stored.
+        whole: whether snapshots must include attributes that are not stored.
     """
 
     def __init__(self, schema: Schema, *, hooks: bool, workers: int | Literal["auto"], whole: bool = False) -> None:
@@ -488,12 +490,12 @@ class Waiting:
         self._records: list[Any] = []
         self._splits: list[str | None] = []
         self._bytes = 0
-        self._settled = 0  # number of leading records that are snapshots
-        self._hastens = False  # whether a record could not be copied, and must be encoded now
+        self._settled = 0  # number of records at the start that are snapshots
+        self._hastens = False  # whether a record could not be copied and must be encoded now
 
     @property
     def is_full(self) -> bool:
-        """Check whether the buffered records must be encoded before another is added."""
+        """Check whether the buffered records must be encoded before the next one is added."""
         return len(self._records) >= self._most or self._bytes >= _CHUNK_BYTES or self._hastens
 
     def add(self, record: Any, split: str | None) -> None:
@@ -505,7 +507,7 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records by snapshots before the caller's code runs; if one cannot be copied, the buffer is full."""
+        """Replace records by snapshots before the caller's code runs; the buffer is full if one cannot be copied."""
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -514,9 +516,9 @@ class Waiting:
             self._hastens = True
 
     def fill(self, stream: RecordStream) -> Iterator[None]:
-        """Add all records of a source; yield whenever the caller must empty the buffer first."""
-        # A block stays small beside a chunk, by the size of the earlier records: records of an iterator exist only
-        # after they are taken.
+        """Add all records of a source; yield each time the caller must empty the buffer before more can be added."""
+        # Blocks stay small compared with a chunk, judging by the size of earlier records, because the size of records
+        # from an iterator is unknown until they are taken.
         most = 1
         while True:
             is_in_memory = stream.is_in_memory
@@ -526,7 +528,7 @@ class Waiting:
                 if self._settled < len(self._records):
                     yield
             count = min(most, self._most - len(self._records))
-            # A single record may fill the chunk, and then needs no copy; otherwise the loop above copies it.
+            # A single record is not copied now: it may fill the chunk, and otherwise the code above copies it.
             takes_snapshots = not is_in_memory and count > 1
             split, block = stream.take(count, self._snapshot if takes_snapshots else None)
             if not block:
@@ -544,13 +546,13 @@ class Waiting:
                 yield
 
     def take(self) -> tuple[list[Any], list[str | None]]:
-        """Empty the buffer; return its records and their split names from the caller."""
+        """Empty the buffer; return its records, and their split names from the caller."""
         records, splits = self._records, self._splits
         self._records, self._splits, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
         return records, splits
 
     def adapt(self, block: Block) -> None:
-        """Let chunks grow while the encoded bytes per source stay small, if hooks run in workers."""
+        """Enlarge chunks while the encoded bytes per source stay small, if hooks run in workers."""
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
@@ -569,20 +571,20 @@ class Encoder(Protocol):
 
 
 class RecordIntake:
-    """Entry of a writer: accepts records in every form, encodes them, and passes them on in order.
+    """Part of a writer that accepts records in every form, encodes them, and writes them in order.
 
-    After an error it accepts nothing more: records buffered with the bad one are lost, so nothing may be published.
+    After an error, it accepts no more records and nothing may be published, because buffered records are lost.
 
     Args:
         life_cycle: hooks and encoding.
         encoder: encoder that runs the life cycle, in this process or in workers.
-        placement: writer of the encoded records to their splits.
+        placement: writer that writes encoded records to their splits.
         workers: number of processes that encode, or `"auto"`.
         progress: progress bar.
-        lock: lock to hold while files are written, so that the interpreter waits for them before it exits.
+        lock: lock to hold while files are written, so that the interpreter does not exit in between.
 
     Attributes:
-        placement: the argument of that name.
+        placement: writer that writes encoded records to their splits.
         position: number of records accepted so far.
     """
 
@@ -625,7 +627,7 @@ class RecordIntake:
         self._add_batches(lambda: iter([given_columns(self._schema, columns)]), split)
 
     def add_all(self, stream: RecordStream) -> None:
-        """Accept all records of a source: one by one, or in batches if the source has columns."""
+        """Accept all records of a source: one by one, or in batches if the source is columnar."""
         for name in stream.splits:
             self.placement.check_split(name)
             self.placement.open(name)
@@ -646,7 +648,7 @@ class RecordIntake:
                 self._add_source(source, split)
 
     def add_encoded(self, data: Sequence[bytes], lengths: NDArray[np.int64], splits: Sequence[str]) -> None:
-        """Accept encoded records with the split of each; the caller has checked their keys."""
+        """Accept encoded records, each with its split; their keys must have been checked."""
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
@@ -682,7 +684,7 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _keeping_failure(self) -> Iterator[None]:
-        """Keep the first error; nothing is accepted after it."""
+        """Remember an error of the body and raise it; no records are accepted afterwards."""
         try:
             yield
         except BaseException as error:
@@ -694,7 +696,7 @@ class RecordIntake:
         kept = placement.keep(sources)
         if kept is not None:
             sources, named = sources.only(kept), [named[i] for i in kept]
-        if self._router.cuts:  # such calls name no splits
+        if self._router.cuts:  # splits in time cannot be named by the caller
             sources = self._router.cut(sources)
             named = [None] * len(sources.records)
         if sources.records:
@@ -713,7 +715,7 @@ class RecordIntake:
     # Many at once ---------------------------------------------------------------------------------------------------
 
     def _go_through(self, batches: Iterable[Any], encode: Callable[[Any], None]) -> None:
-        """Encode the batches of a source after all earlier records."""
+        """Write all earlier records, then encode the batches of a source."""
         self._flush()
         with self._keeping_failure():
             with self._lock:
@@ -723,7 +725,7 @@ class RecordIntake:
                     encode(batch)
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Accept records from a columnar source; add them one at a time if the class has hooks, which take records."""
+        """Accept records from a columnar source; one by one if the class has hooks, which take records."""
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
@@ -743,7 +745,7 @@ class RecordIntake:
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
     def _add_batches(self, batches: Callable[[], Iterator[tuple[dict[str, Column], int]]], split: str | None) -> None:
-        """Accept batches of columns; convert positions in errors to positions among all records."""
+        """Accept batches of columns; make positions in errors count from the first record of the writer."""
 
         def numbered() -> Iterator[tuple[dict[str, Column], int]]:
             first = self.position
@@ -784,7 +786,7 @@ class RecordIntake:
         return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Encode and write sources, except sources with a duplicate key or outside of all splits."""
+        """Encode and write sources, without those that have a duplicate key or belong to no split."""
         placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
@@ -796,13 +798,13 @@ class RecordIntake:
 
 
 class Placement:
-    """Writers of all splits, with the rule that chooses a split for each record.
+    """Writer of all splits, with the rule that chooses a split for each record.
 
     `route` chooses the splits of sources before they are encoded; `write` writes the blocks of encoded records.
 
     Args:
         schema: schema of the records.
-        router: rule that chooses the split of each record.
+        router: rule that chooses the splits.
         keys: index that finds duplicate keys.
         options: options of the shards.
         directory: staging directory of the dataset.
@@ -810,7 +812,7 @@ class Placement:
         uploads: uploader of full shards; None for a directory.
 
     Attributes:
-        skipped: number of sources skipped by a hook or by this object.
+        skipped: number of sources that were skipped, by a hook or for their key or time.
         reasons: the first few reasons why sources were skipped.
     """
 
@@ -834,7 +836,7 @@ class Placement:
         self._is_abandoned = False
 
     def require_open(self) -> Placement:
-        """Return this placement, if its files are still open.
+        """Return this object if its files are still open.
 
         Raises:
             OptionError: the files were closed.
@@ -844,7 +846,7 @@ class Placement:
         return self
 
     def open(self, name: str) -> SplitWriter:
-        """Open the writer of a split; the split then exists even without records."""
+        """Open the writer of a split, so that the split exists even without records."""
         if name not in self._writers:
             start = self._old[name].records if name in self._old else 0
             check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
@@ -870,7 +872,7 @@ class Placement:
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records with new keys that do not straddle splits; return their indices, or None for all.
+        """Select the records that have new keys and do not straddle splits; return their indices, or None for all.
 
         Raises:
             DuplicateKeyError: a key is already in use, and `on_duplicate` is `"error"`.
@@ -905,12 +907,12 @@ class Placement:
         return attrs.evolve(sources, splits=splits)
 
     def skip(self, count: int, reasons: Iterable[str]) -> None:
-        """Count skipped sources."""
+        """Add to the number of skipped sources and to the reasons."""
         self.skipped += count
         self.reasons = first_reasons(self.reasons, reasons)
 
     def write(self, block: Block) -> None:
-        """Write the records of a block into the files of their splits.
+        """Write the records of a block to the files of their splits.
 
         Raises:
             ShardWriteError: the disk is full or failed.
@@ -932,7 +934,7 @@ class Placement:
             writers[number].add(part.data, part.lengths, part.columns, part.rows)
 
     def finish(self) -> dict[str, SplitInfo]:
-        """Close all files, and describe the splits for the manifest.
+        """Close all files; return the entries of the splits in the manifest.
 
         Raises:
             ShardWriteError: the disk is full or failed.

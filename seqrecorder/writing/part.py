@@ -1,6 +1,6 @@
-"""`write_part`: write one part of a dataset per process, and encode single records for Beam and Spark.
+"""`write_part`: write a dataset in parts, one per process; also the encoding of single records for Beam and Spark.
 
-Publishing the parts is in `commit`.
+The parts are published by `commit`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
 
 
 def attempt_at(url: str, part: int | str) -> Destination:
-    """Create a destination with unique names for another attempt at a part."""
+    """Create a destination with unique names for a new attempt at a part."""
     token = secrets.token_hex(4)
     label = f"p{part:05d}" if isinstance(part, int) else "p" + part.encode().hex()[:16]
     return Destination(Place.of(url), name=f"{PARTS}{part}-{token}.json", label=f"-{label}-{token}")
@@ -82,7 +82,7 @@ class UrlParts:
 
     @classmethod
     def of(cls, url: str, part: int | str | None = None) -> UrlParts:
-        """List the parts at a URL; with `part`, only that part and parts with the same prefix."""
+        """List the parts at a URL; with `part`, only those whose name starts with it."""
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
         begin = PARTS if part is None else f"{PARTS}{part}-"
         names = {name: item for name, item in whole.place.items().items() if name.startswith(begin)}
@@ -91,7 +91,7 @@ class UrlParts:
             text = whole.place.read(name)
             if text is not None:
                 path = cached(whole.place, text)
-                _ = parse_manifest(text, path).assets  # downloads the hashes of its keys
+                _ = parse_manifest(text, path).assets  # downloads the hashes of the keys
                 known[name] = path, int((names[name].modified or _LONG_AGO).timestamp() * 1e9)
 
         in_threads(bring, list(names))
@@ -109,11 +109,11 @@ class UrlParts:
 
     @property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Directory in the cache and time of completion in nanoseconds of each completed attempt."""
+        """Cache directory and completion time in nanoseconds of each completed attempt."""
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
-        """Check that all files of the parts are there, with the sizes and lengths of their manifests.
+        """Check that all files of the parts exist, and match the sizes and lengths in the manifests.
 
         Raises:
             DatasetNotFoundError: a file is missing or has a different size.
@@ -138,10 +138,10 @@ class UrlParts:
         in_threads(check_lengths, parts)  # each part waits for the network
 
     def remove(self, taken: Sequence[bool], published: Manifest) -> None:
-        """Remove the manifests of committed attempts, and their files that the dataset does not use.
+        """Remove the manifests of committed attempts, and their files unless the dataset uses them.
 
         Args:
-            taken: flag of each attempt, True if it is committed.
+            taken: for each attempt, whether it is committed.
             published: manifest of the dataset.
 
         Raises:
@@ -151,7 +151,7 @@ class UrlParts:
         for name, (path, _) in itertools.compress(self.known.items(), taken):
             shards = named(read_manifest(path))
             files |= shards - ours
-            # A killed removal must be able to continue: the manifests that prove the commit are removed last.
+            # The manifests that prove the commit are removed last, so that a killed removal can be continued.
             names.insert(len(names) if shards & ours else 0, name)
         self.whole.place.remove([*sorted(files), *names])
         others = sorted(self.known.keys() - set(names))
@@ -164,7 +164,7 @@ class UrlParts:
             )
 
 
-_TOGETHER = 1024  # encoded records per call of the writer
+_TOGETHER = 1024  # encoded records to pass to the writer at a time
 
 PART = "part"
 """Metadata key of a part: its number or name."""
@@ -183,13 +183,13 @@ _WHOLE = ("metadata", "assets")
 
 @attrs.frozen
 class Attempt:
-    """A completed attempt at a part.
+    """Completed attempt at a part.
 
     Attributes:
         name: number or name of the part.
         manifest: manifest of the attempt.
         completed: time of completion in nanoseconds.
-        opened: digests of the manifests of the destination from which the part copied selections.
+        opened: digests of manifests of the destination that the part copied selections from.
     """
 
     name: int | str
@@ -215,7 +215,7 @@ def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
 
 
 def parts(destination: str | os.PathLike[str]) -> list[int | str]:
-    """List the completed parts of a dataset that wait for `commit`: numbers first, then names.
+    """List the completed parts of a dataset that await `commit`: numbers first, then names.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -230,13 +230,13 @@ def parts(destination: str | os.PathLike[str]) -> list[int | str]:
         destination: directory or URL of the dataset, the same as for `write_part`.
 
     Raises:
-        ManifestError: the directory of the parts contains something else.
+        ManifestError: the directory of the parts contains another manifest.
     """
     return sorted(_finished(destination), key=lambda name: (isinstance(name, str), name))
 
 
 def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
-    """Map each part, or only `part`, to the manifest of its last completed attempt."""
+    """Map parts to the manifests of their last completed attempts; with `part`, only that one."""
     source = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
     attempts = sorted(read_attempts(source), key=attrgetter("completed", "manifest.path"))
     return {attempt.name: attempt.manifest for attempt in attempts}
@@ -264,31 +264,31 @@ def write_part(
     >>> sr.commit(destination, expected=2).records
     4
 
-    No dataset appears at the destination before `commit`. Parts are stored beside it: the parts of `corpus` in
-    `corpus.parts`, which all processes must share. Remove that directory to give up the work. At a URL, shards are
-    written in place; `clean(url, parts=True)` removes them. A part may be written again, even by two processes at once:
-    each attempt has its own files, and the last completed attempt is used.
+    No dataset appears at the destination before `commit`. The parts of `corpus` are stored beside it in `corpus.parts`,
+    a directory that all processes must share; remove it to abandon the job. At a URL, shards are written in place, and
+    `clean(url, parts=True)` removes them. A part may be written again, even by two processes at once: each attempt has
+    its own files, and the last completed attempt is used.
 
-    Splits by shares depend only on the key, or on `split_by`, and not on the parts. Without a key and without
-    `split_by`, they depend on the part and the position in it.
+    Splits by shares depend only on the key or on `split_by`, not on the part. If there is neither, they depend on the
+    part and on the position in it.
 
     Args:
-        records: records of this part, in any form that `write` takes.
+        records: records of this part, in any form that `write` accepts.
         destination: directory or URL of the dataset, as for `write`; the same for all parts.
-        part: number or name of the part; a string of digits is a number.
-        schema: the record class, as for `write`; needed if a part may have no records.
-        skip_finished: whether to keep a completed part and read no records, for a restarted job. A part with a schema
-            other than `schema` is written again.
+        part: number or name of the part; a string of digits counts as a number.
+        schema: the record class, as for `write`; required if the part may have no records.
+        skip_finished: whether to keep the part and read no records if it is already complete, for restarted jobs. A
+            part with a schema other than `schema` is written again.
         **options: the fields of `WriteOptions`, the same for all parts. Pass `metadata` and `assets` to `commit`.
             `csv`, `stats`, `stratify` and `Balanced` are not supported: they need all records in one process. With
-            `append` or `overwrite`, the destination may contain a dataset; pass the same to `commit`. `shards` is the
-            number of shards of each part.
+            `append` or `overwrite`, the destination may contain a dataset; pass the same option to `commit`. `shards`
+            is the number of shards per part.
 
     Returns:
         The manifest of this part; its `path` is valid until the commit.
 
     Raises:
-        DatasetExistsError: there is a dataset at the destination, perhaps a committed one.
+        DatasetExistsError: there is a dataset at the destination; perhaps the parts are already committed.
         RecordError: a record cannot be encoded; the files of this attempt are removed.
         SourceError: the iterable raised; the files of this attempt are removed.
         OptionError: an option is invalid or not supported for parts.
@@ -305,7 +305,7 @@ def write_part(
 
 
 class PartWriter(Writer[Any]):
-    """Writer of one part of a dataset, record by record. It also stores the hashes of the part's keys.
+    """Writer of one part of a dataset, which takes its records one by one and also stores the hashes of their keys.
 
     Args:
         destination: destination of the whole dataset.
@@ -314,8 +314,8 @@ class PartWriter(Writer[Any]):
         **options: the same as for `write_part`.
 
     Raises:
-        DatasetExistsError: see `write_part`.
-        OptionError: see `write_part`.
+        DatasetExistsError: there is a dataset at the destination.
+        OptionError: an option is invalid or not supported for parts.
     """
 
     def __init__(
@@ -347,7 +347,7 @@ class PartWriter(Writer[Any]):
             )
         record_schema = Schema.of(schema)
         hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
-        # Splits in time may drop records as well.
+        # Like hooks, splits in time may drop records.
         timed = options.get("time") is not None or (whole is not None and whole.splitting.time is not None)
         opened = list[str]()
         options["metadata"] = {
@@ -361,10 +361,10 @@ class PartWriter(Writer[Any]):
         self._prepare(attempt, record_schema, WriteOptions.of(options), Part(part, whole, of_whole, opened))
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
-        """Add encoded records with known splits.
+        """Add encoded records whose splits are known.
 
         Raises:
-            DuplicateKeyError: a key was added before.
+            DuplicateKeyError: a key has already been added.
             ShardWriteError: the disk is full or failed.
         """
         size = len(pieces)
@@ -390,7 +390,7 @@ def write_pieces(
     part: int | str,
     options: WriteOptions,
 ) -> Manifest:
-    """Write encoded records as one part; arguments and errors are the same as for `write_part`."""
+    """Write encoded records as one part; arguments and errors are those of `write_part`."""
     kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
     keywords: Any = {name: getattr(options, name) for name in kept}
     writer = PartWriter(destination, schema, part, **keywords)
@@ -402,7 +402,7 @@ def write_pieces(
 
 
 def checked_part(part: object) -> int | str:
-    """Check the number or name of a part, and convert a string of digits to a number.
+    """Check the number or name of a part; convert a string of digits to a number.
 
     >>> checked_part("00017"), checked_part("a-m")
     (17, 'a-m')
@@ -423,12 +423,13 @@ def checked_part(part: object) -> int | str:
 
 
 class EncodedPiece(NamedTuple):
-    """An encoded record, with the values that decide its shard and its position there.
+    """Encoded record, with the values that determine its shard and its position in the shard.
 
     Attributes:
-        tag: 64-bit hash of `data`. Records arrive in no fixed order, so the hash assigns them to shards and sorts them.
-        split: name of its split.
-        key: 8-byte hash of the key of its source; empty if the source has no key, and for all chunks but the first.
+        tag: 64-bit hash of `data`. It assigns records to shards and sorts them, because they arrive in no fixed order.
+        split: name of the record's split.
+        key: 8-byte hash of the key of the record's source; empty if the source has no key, and for all chunks except
+            the first.
         lengths: length in each alignment group, little-endian int64, `(groups,)`.
         data: serialized SequenceExample.
     """
@@ -441,10 +442,10 @@ class EncodedPiece(NamedTuple):
 
 
 def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
-    """Check the options of a write whose records arrive in no particular order.
+    """Check the options of a write whose records arrive in no fixed order.
 
     Raises:
-        OptionError: an option is invalid, or needs an order or a single process.
+        OptionError: an option is invalid, or needs a fixed order or a single process.
     """
     checked = WriteOptions.of(options)
     for name in options:
@@ -461,11 +462,11 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
 
 @attrs.define(slots=False)
 class PieceEncoder:
-    """Encoder of records, dictionaries and tables, for any process; it pickles as its schema and options.
+    """Encoder of records, dictionaries and tables for any process. It is pickled as its schema and options.
 
     Args:
         schema: schema of the records.
-        options: options of the write, of which only the splits, the seed and the parameters of the hooks are used.
+        options: options of the write; only those for splits, the seed and the parameters of the hooks are used.
 
     Attributes:
         skipped: number of sources that hooks have skipped so far.
@@ -485,11 +486,11 @@ class PieceEncoder:
         return LifeCycle(self.schema, options.params), router, UniqueKeys(self.schema, "error")
 
     def encode(self, rows: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
-        """Encode records, one by one.
+        """Encode records, and yield them one by one.
 
         Args:
             rows: records or dictionaries; or a single table with one record per row; or a single `ColumnSource`.
-            split: name of the split of all rows; None if `splits` decides.
+            split: name of the split for all rows; None if `splits` decides.
 
         Raises:
             RecordError: a record cannot be encoded.
@@ -505,7 +506,7 @@ class PieceEncoder:
                 records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(rows)]
                 yield from self._of_records(records, split)
         except RecordError as error:
-            error.position = None  # the position in an arbitrary batch would mislead
+            error.position = None  # the position in an arbitrary batch would be misleading
             raise
 
     def _of_columns(self, source: ColumnSource, split: str | None) -> Iterator[EncodedPiece]:
@@ -526,7 +527,7 @@ class PieceEncoder:
         for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
             self.skipped += len(block.skipped)
             hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
-            # Only the first chunk of a source carries its key. The last source of the previous block may continue here.
+            # Only the first chunk of a source has its key, and the last source of the previous block may continue here.
             usable &= np.diff(block.sources, prepend=last) != 0
             splits = names[block.splits].tolist()
             rows = zip(block.data, splits, hashes.tolist(), usable.tolist(), block.lengths, strict=True)
@@ -537,11 +538,11 @@ class PieceEncoder:
             last = max([last, *block.sources[-1:].tolist()])
 
 
-_MOST_OF_PIECE = 16_384  # records that one task reads
+_MOST_OF_PIECE = 16_384  # maximum number of records that one task reads
 
 
 def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
-    """Yield the start, stop and step of the positions that one task reads; a task stays within one shard."""
+    """Divide shards into tasks, each within one shard; yield the start, stop and step of the positions to read."""
     for shard in shards:
         stop = shard.start + shard.step * shard.records
         for start in range(shard.start, stop, shard.step * _MOST_OF_PIECE):
@@ -549,7 +550,7 @@ def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
 
 
 def same_everywhere(destination: str | os.PathLike[str]) -> str:
-    """Return a URL unchanged and make a path absolute, because workers have other working directories.
+    """Make a path absolute, because workers have other working directories; return a URL unchanged.
 
     Raises:
         OptionError: `destination` is neither a URL nor a path.

@@ -1,4 +1,4 @@
-"""Sort or shuffle items on disk by 64-bit tags, in bounded memory and one or two passes."""
+"""Sorting and shuffling of items by 64-bit tags, on disk, with bounded memory, in one or two passes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 _MASK = (1 << 64) - 1
-_FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
-_BUFFER = 1 << 18  # bytes buffered by an open file
+_FAN_OUT_BITS = 8  # 256 files: with 256 MiB of memory, enough for 64 GiB before a file must be split again
+_BUFFER = 1 << 18  # bytes of the buffer of an open file
 
-_HEAD = struct.Struct("<QI")  # header: tag and number of values; the length of each value and the values follow
-# CPython's overhead in bytes: a tuple with its tag and order, and each bytes object in it.
+_HEAD = struct.Struct("<QI")  # tag and number of values; the lengths of the values and the values follow
+# CPython's overhead in bytes for an item (its tuple, tag and order), and for each bytes object in it.
 _ITEM_BYTES, _VALUE_BYTES = 112, 48
 
 
 def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
-    """Compute tags that sort items into a random order: numbers of the splitmix64 sequence of a seed.
+    """Compute tags that sort items into a random order: a part of the splitmix64 sequence of a seed.
 
     The sequence (Steele, Lea, Flood 2014) never repeats a number. The seed is mixed first, because the sequences of
     plain seeds overlap. The order depends only on the seed and the positions.
@@ -46,7 +46,7 @@ def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
         count: number of tags.
 
     Returns:
-        uint64, `(count,)`.
+        The tags, uint64 `(count,)`.
     """
     with np.errstate(over="ignore"):
         mixed = finalized(np.array([seed & _MASK], np.uint64))
@@ -56,8 +56,9 @@ def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
 class SortedSpill:
     """Stable external sort of items by ascending tags.
 
-    Items stay in memory while they fit. Beyond that, they are written to 256 files by the top bits of their tags. Each
-    file is then read, sorted and removed in turn; a file that does not fit into memory is split by the next bits.
+    Items stay in memory while they fit. After that, they are distributed to 256 files according to the highest bits of
+    their tags. At the end, each file is read, sorted and removed in turn; a file that does not fit into memory is split
+    again by the next bits.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -72,7 +73,7 @@ class SortedSpill:
         directory: directory for the files; created on demand, and removed at the end.
         memory_bytes: memory limit for all items, including Python's overhead. A single item may exceed it, and so may
             the items of one tag.
-        bits: number of low bits of the tags to sort by; all higher bits are equal.
+        bits: number of low bits by which to sort; all higher bits of the tags are equal.
     """
 
     def __init__(self, directory: Path, *, memory_bytes: int = 256 << 20, bits: int = 64) -> None:
@@ -85,8 +86,8 @@ class SortedSpill:
         """Add an item.
 
         Args:
-            tag: 64-bit tag; evenly distributed tags give files of equal size.
-            item: tuple of bytes objects, of any number and length.
+            tag: 64-bit tag; evenly distributed tags result in files of equal size.
+            item: tuple of bytes objects, of any number and any lengths.
 
         Raises:
             ShardWriteError: the disk is full or failed.
@@ -119,17 +120,17 @@ class SortedSpill:
 
     def _drain_bucket(self, bucket: _Bucket) -> Iterator[tuple[bytes, ...]]:
         bits = self._bits - self._fan_out_bits
-        memory = self._memory_bytes if bits else bucket.memory  # items of one tag cannot be split further
+        memory = self._memory_bytes if bits else bucket.memory  # items with the same tag cannot be split further
         inner = SortedSpill(bucket.path.with_name(f"{bucket.path.name}-"), memory_bytes=memory, bits=bits)
         for tag, item in _read(bucket):
             inner.add(tag, item)
-        # A file that cannot be removed now is removed with the directory at the end.
+        # If the file cannot be removed now, it is removed with the directory at the end.
         with contextlib.suppress(OSError), faults_around("remove", bucket.path):
             bucket.path.unlink()
         yield from inner.drain()
 
     def close(self) -> None:
-        """Drop the remaining items and remove the files; repeated calls do nothing."""
+        """Drop the remaining items and remove the files; further calls do nothing."""
         self._tags, self._items, self._buckets = array("Q"), [], {}
         if self._directory.exists():
             with writing("remove", self._directory):
@@ -172,7 +173,7 @@ class SortedSpill:
 
 @attrs.define
 class _Bucket:
-    """A file of items, and the memory that they need once loaded."""
+    """File of items, and the memory that they need when loaded."""
 
     path: Path
     items: int = 0
@@ -182,7 +183,7 @@ class _Bucket:
 def _sorted(tags: array[int], items: list[tuple[bytes, ...]]) -> Iterator[tuple[bytes, ...]]:
     for i in np.argsort(np.array(tags, np.uint64), kind="stable").tolist():
         item = items[i]
-        items[i] = ()  # free the memory of an item once its consumer is done
+        items[i] = ()  # lets the consumer free the memory of the item
         yield item
 
 

@@ -1,4 +1,4 @@
-"""Choose the split of each record, and write the shards of each split.
+"""Assignment of records to splits, and writing of the shards of each split.
 
 Records are encoded by `intake`.
 """
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SPLIT = "train"
 _LOG = logging.getLogger("seqrecorder")
-_OF_ALL = key_hash(None)  # the only stratum of balanced splits without `stratify`
+_OF_ALL = key_hash(None)  # the single stratum of balanced splits without `stratify`
 
 
 class Router:
@@ -70,23 +70,23 @@ class Router:
 
     Args:
         schema: schema of the records.
-        splits: mapping from split name to share; or the name of an attribute with the split name, or a function
-            that returns it for a record; or None for a single split.
-        split_by: name of an attribute, or a function that returns the key to hash for a record. By default, the key
+        splits: mapping from split name to share; or the name of an attribute with the split name, or a function that
+            returns the split name of a record; or None for a single split.
+        split_by: name of an attribute, or a function that returns the key of a record to hash. By default, the key
             field is hashed, or the position of the record if the schema has no key field.
         seed: seed of the hash.
-        old: manifest of the dataset being appended to, which sets the rules; None for a new dataset.
-        part: number or name of the part to write; positions are counted within it. None for a whole dataset.
+        old: manifest of the dataset being appended to, whose rule applies; None for a new dataset.
+        part: number or name of the part to write, in which positions count from 0; None for a whole dataset.
         stratify: name of an attribute, or a function that returns the stratum of a record; None for no strata.
-        time: rule for splitting by time; None for other rules.
+        time: rule for splitting by time; None to split otherwise.
 
     Attributes:
-        ratios: shares of the splits; None if splits are named record by record.
+        ratios: rule for splits by shares; None for other rules.
         seed: seed of the hash.
-        is_in_time: whether the time of a record decides its split.
-        drops: whether records that straddle two splits are dropped.
-        cuts: whether records are cut at the boundaries between splits.
-        by_position: whether the positions of records decide their splits.
+        is_in_time: whether the time of a record determines its split.
+        drops: whether to drop records that straddle two splits in time.
+        cuts: whether to cut records at the boundaries between splits in time.
+        by_position: whether the position of a record determines its split.
 
     Raises:
         OptionError: an option is invalid, or contradicts the old dataset.
@@ -130,7 +130,7 @@ class Router:
         self._dealer: StratifiedDealer | None = None
         if stratify is not None and self.ratios is None:
             raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
-        # Chunks of a source share its key, so they stay together.
+        # Chunks of a source share its key, so they must stay together.
         self._is_grouped = balanced or split_by is not None or any(field.chunk for field in schema.fields)
         self._stratify = stratify
         self._stratum_of = None if stratify is None else _getter(stratify, "stratify", "its stratum", schema)
@@ -143,7 +143,7 @@ class Router:
 
     @property
     def needs(self) -> list[str] | None:
-        """Names of the attributes that decide splits; None if a function decides, which may read any attribute."""
+        """Names of the attributes that determine splits; None if a function does, since it may read any attribute."""
         if any(map(callable, (self._splits_option, self._by_option, self._stratify))):
             return None
         if self._in_time is not None:
@@ -156,13 +156,13 @@ class Router:
 
     @property
     def names(self) -> list[str]:
-        """Names of the declared splits, which exist even without a record."""
+        """Names of the declared splits, which exist even if no record belongs to them."""
         if self._in_time is not None:
             return self._in_time.names
         return [] if self.ratios is None else list(self.ratios.shares)
 
     def splitting(self, count: int) -> Splitting:
-        """Describe the rule for the manifest, after `count` records."""
+        """Build the description of the rule for the manifest, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
         if self._dealer is None or self._stratify is None:
@@ -172,7 +172,7 @@ class Router:
         return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
 
     def check_split(self, split: Any) -> None:
-        """Raise `OptionError` if a caller may not name this split for a record."""
+        """Raise `OptionError` unless the caller may name this split for a record."""
         if self.ratios is not None and split not in self.ratios.shares:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
         if self._in_time is not None:
@@ -190,7 +190,7 @@ class Router:
         return sources.become(*self._in_time.cut(sources.records, sources.positions))
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that belong to a split; return their indices, or None for all.
+        """Select the records that belong to a split; return their indices, or None for all records.
 
         Raises:
             RecordError: a record has no time.
@@ -201,7 +201,7 @@ class Router:
         return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
     def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
-        """Choose the split of each record; return the names, or a single name if all are equal.
+        """Choose the split of each record; return a list of names, or a single name if all are equal.
 
         Args:
             sources: at least one source record.
@@ -251,7 +251,7 @@ class Router:
         return names
 
     def _keys(self, sources: Sources, named: Sequence[str | None]) -> list[Any]:
-        """List the keys of the records without a split name from the caller."""
+        """List the keys of the records for which the caller named no split."""
         rows = zip(sources.positions.tolist(), sources.records, named, strict=True)
         if self._key_of is None:
             positions = [self._first + position for position, _, split in rows if split is None]
@@ -262,7 +262,7 @@ class Router:
 def _continue(
     old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
 ) -> tuple[Any, Any, Any, TimeRule | None]:
-    """Take over the splitting rules from the old dataset; raise `OptionError` if an option contradicts them."""
+    """Take the splitting rule from the old dataset; raise `OptionError` if an option contradicts it."""
     was = old.splitting
     _keep_option("seed", seed or None, was.seed)
     if time is not None and time.to_dict(old.schema) != was.time:
@@ -283,7 +283,7 @@ def _continue(
 
 
 def _keep_option(option: str, value: Any, known: Any) -> Any:
-    """Take over an option from the dataset; a function is stored only as a mark and must be passed again."""
+    """Take an option from the old dataset. Functions are stored only as a mark, so they must be passed again."""
     if value is None and known == BY_FUNCTION:
         raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
     if value is not None and (BY_FUNCTION if callable(value) else value) != known:
@@ -299,7 +299,7 @@ def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
 
 
 def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
-    """Build a function of a record and its position that reads an attribute or calls the user's function.
+    """Build a function that reads an attribute of a record or calls the user's function with it.
 
     Raises:
         OptionError: `source` is neither a function nor the name of an attribute.
@@ -320,19 +320,19 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     return ask
 
 
-_AT_ONCE = 4  # shards uploaded at a time; each takes space on the local disk until it is sent
+_AT_ONCE = 4  # number of shards to upload at a time; each takes space on the local disk until it is sent
 
 
 def _facts(name: str, path: Path, sha256: str, lengths_sha256: str) -> dict[str, Any]:
-    """Collect the attributes of `ShardInfo` that are known after a shard is complete."""
+    """Collect those attributes of `ShardInfo` that are known only when a shard is complete."""
     return {"name": name, "bytes": path.stat().st_size, "sha256": sha256, "lengths_sha256": lengths_sha256}
 
 
 class EarlyUploads:
-    """Background uploads of shards; sent shards are removed from the local disk.
+    """Uploader of shards in the background, which removes sent shards from the local disk.
 
     Args:
-        destination: destination with the URL and the label for the names of its shards.
+        destination: URL of the dataset, with the label for the names of its shards.
 
     Attributes:
         sent: names of the uploaded files, relative to the dataset.
@@ -344,11 +344,11 @@ class EarlyUploads:
         self._running: deque[Future[dict[str, Any]]] = deque()
 
     def send(self, split: str, name: str, shard: ShardWriter) -> Future[dict[str, Any]]:
-        """Start the upload of a closed shard; wait for the oldest upload if too many are running.
+        """Start the upload of a closed shard; if too many uploads are running, wait for the oldest one first.
 
         Args:
             split: name of the split.
-            name: name of the shard, without its digest.
+            name: file name of the shard, without its digest.
             shard: files of the shard.
 
         Raises:
@@ -371,7 +371,7 @@ class EarlyUploads:
         return files
 
     def close(self) -> None:
-        """Wait for the running uploads; cancel the others."""
+        """Wait for running uploads, and cancel the others."""
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -379,8 +379,8 @@ DEFAULT_SHARD_BYTES = 128 << 20
 """Default size at which a shard ends, if neither `shards` nor `shard_bytes` is set."""
 
 _FRAME = 16  # bytes of the TFRecord frame around each record
-_SPILL_BATCH = 1024  # records written at a time
-_SPILL_BYTES = 64 << 20  # bytes in memory for each split
+_SPILL_BATCH = 1024  # records to write at a time
+_SPILL_BYTES = 64 << 20  # bytes of memory per split
 
 
 class SplitWriter:
@@ -392,7 +392,7 @@ class SplitWriter:
         options: options of the shards.
         scratch: directory for temporary files.
         start: number of records of the split in earlier generations.
-        open_shards: open files of all splits that are written together; None if this is the only one.
+        open_shards: tracker of open files, shared by splits that are written together; None for a single split.
         uploads: uploader of full shards; None to keep them in the directory.
     """
 
@@ -410,17 +410,17 @@ class SplitWriter:
         self.name, self.directory, self.options, self.start = name, directory, options, start
         self._open_shards = open_shards or OpenShards()
         self._uploads = uploads
-        self._sent: list[Future[dict[str, Any]]] = []  # uploads of the first shards
+        self._sent: list[Future[dict[str, Any]]] = []  # uploads of the shards sent so far
         self.records = 0
         self._shards: list[ShardWriter] = []
-        self._closed: list[ShardInfo] = []  # the first shards, without names, sizes and digests yet
+        self._closed: list[ShardInfo] = []  # entries of the closed shards, still without names, sizes and digests
         self._filled = 0
         self._csv: ExamplesCsv | None = None
         with writing("create the directory of split", directory), faults_around("mkdir", directory):
             directory.mkdir(exist_ok=True)
         self._spill = None
         if options.shuffle_seed is not None:
-            # Names of splits never begin with a dot, so this directory clashes with none.
+            # Names of splits never begin with a dot, so this name cannot clash with one.
             self._spill = SortedSpill(scratch / f".shuffle-{name}", memory_bytes=_SPILL_BYTES)
         self._spilled = 0
 
@@ -431,7 +431,7 @@ class SplitWriter:
         columns: Sequence[str] | None,
         rows: Sequence[str] | None,
     ) -> None:
-        """Add encoded records, their lengths (records, groups), and their CSV lines.
+        """Add encoded records, with their lengths, int64 `(records, groups)`, and their CSV lines.
 
         Raises:
             ShardWriteError: the disk is full or failed.
@@ -475,7 +475,7 @@ class SplitWriter:
             done = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
             if stop <= start:
-                if self._filled:  # the shard is full; a record over the limit gets a shard of its own
+                if self._filled:  # the shard is full; a record over the limit gets its own shard
                     self._close_first()
                     if self._uploads is not None:
                         name = shard_name(self.name, len(self._sent), None, self.options.generation)
@@ -490,7 +490,7 @@ class SplitWriter:
             start = stop
 
     def _new_shard(self) -> ShardWriter:
-        # Names of shards contain the number of shards, which is known only at the end, so shards are renamed.
+        # Shards are renamed at the end, because their names contain the number of shards.
         path = self.directory / f"{len(self._shards):05d}.part"
         return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression, self._open_shards)
 
@@ -501,12 +501,12 @@ class SplitWriter:
         writer.write(data, lengths)
 
     def _close_first(self) -> None:
-        """Close the first open shard; only files that are being written stay open."""
+        """Close the first open shard, since only files that are being written should be open."""
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
 
     def finish(self) -> SplitInfo:
-        """Close all files, and describe the split for the manifest.
+        """Close all files; return the entry of the split in the manifest.
 
         Raises:
             ShardWriteError: the disk is full or failed.
@@ -527,7 +527,7 @@ class SplitWriter:
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[dict[str, Any]]:
-        """Name all shards and wait for the uploads."""
+        """Give all shards their final names, and wait for the uploads; return the facts about the files."""
         left = self._shards[len(self._sent) :]
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
@@ -567,11 +567,11 @@ class ShardOptions:
 
     Attributes:
         shards: number of shards; record i goes to shard i mod n.
-        shard_bytes: size of a shard in bytes; records fill the shards in turn.
+        shard_bytes: size of a shard in bytes; records fill one shard after the other.
         compression: None or `GZIP`.
-        shuffle_seed: seed of the order on disk; None for the order of arrival.
-        generation: generation in the names of shards.
-        csv_generation: generation in the name of the CSV.
+        shuffle_seed: seed of a random order on disk; None for the order of arrival.
+        generation: generation number in the names of shards.
+        csv_generation: generation number in the name of the CSV.
         groups: number of alignment groups of the schema.
     """
 
@@ -585,7 +585,7 @@ class ShardOptions:
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share because of groups, and one warning for strata."""
+    """Log a warning for each split that misses its share because of groups, and a single warning for all strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"

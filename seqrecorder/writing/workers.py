@@ -1,4 +1,4 @@
-"""Encode records in worker processes, with the bytes and the order of a single process."""
+"""Encoding of records in worker processes, with the same bytes and order as in a single process."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from seqrecorder.writing.columns import Sources
 
 
-_RESULT_BYTES = 32 << 20  # a worker returns results of this many bytes, and encodes the rest of the chunk later
+_RESULT_BYTES = 32 << 20  # a worker stops after this many bytes, and encodes the rest of the chunk later
 
-_state: dict[str, Any] = {"starts": False}  # state of a worker, with its `LifeCycle`
+_state: dict[str, Any] = {"starts": False}  # state of a worker process, such as its `LifeCycle`
 
 
 def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -> tuple[bytes, bytes]:
-    """Build the start messages of a worker: the state of this process, then the work.
+    """Build the two start messages for a worker: the state of this process, and the task.
 
     Args:
         record_class: class of the records, which the worker imports by name.
@@ -48,7 +48,7 @@ def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -
         rows: whether to format a CSV line for each record.
     """
     preparation = spawn.get_preparation_data("seqrecorder-worker")
-    del preparation["authkey"]  # only connections of multiprocessing need it
+    del preparation["authkey"]  # needed only for connections of multiprocessing
     return pickle.dumps(preparation), pickle.dumps((record_class, dict(params), rows))
 
 
@@ -56,7 +56,7 @@ def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -
 
 
 def _prepare(preparation: bytes) -> None:
-    """Run the main script in a worker, without TensorFlow."""
+    """Run the main script in a worker, but without importing TensorFlow."""
     _state["starts"] = True
     _stand_in_for_tensorflow()
     spawn.prepare(pickle.loads(preparation))  # noqa: S301 - from the parent
@@ -64,13 +64,13 @@ def _prepare(preparation: bytes) -> None:
 
 
 def _begin(data: bytes) -> None:
-    """Set up the hooks and the encoding of a worker."""
+    """Create the `LifeCycle` of a worker."""
     record_class, params, rows = pickle.loads(data)  # noqa: S301 - from the parent
     _state["life_cycle"] = LifeCycle(Schema.of(record_class), params, rows=rows)
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
-    """Encode a chunk from source `first` up to a memory limit; return the blocks and the next source."""
+    """Encode a part of a chunk, limited by memory, from a start source on; return the blocks and the next source."""
     pickled, start = task
     sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
     blocks, size = list[Block](), 0
@@ -83,12 +83,12 @@ def _encode(task: tuple[bytes, int]) -> _Result:
 
 
 class _Tensorflow(ModuleType):
-    """Placeholder in `sys.modules` that imports TensorFlow, which takes seconds, only on first use."""
+    """Placeholder in `sys.modules` that imports TensorFlow on first use, because that takes seconds."""
 
     _importing = threading.RLock()
 
     def __getattr__(self, name: str) -> Any:
-        # Python reads other dunder names from every module, and these must not import TensorFlow.
+        # Python reads other dunder names from every module, which must not import TensorFlow.
         if name.startswith("__") and name not in ("__path__", "__all__") and not name.endswith("version__"):
             raise AttributeError(name)
         with self._importing:
@@ -109,15 +109,15 @@ def _stand_in_for_tensorflow() -> None:
 _LOG = logging.getLogger("seqrecorder")
 
 _Result = tuple[list[Block], int]
-_AHEAD = 2  # chunks in flight for each worker
-_JUDGED_SECONDS = 0.5  # least encoding before the verdict, and least saving; a worker starts in less
+_AHEAD = 2  # chunks in flight per worker
+_JUDGED_SECONDS = 0.5  # minimum encoding time before a verdict, and minimum saving; a worker starts in less
 _SAMPLE = 32  # records pickled to estimate the cost of a copy
-_BOTH_SIDES = 2  # this process can time only half of a copy; the pipes and the worker take the other half
+_BOTH_SIDES = 2  # only half of a copy can be timed here; pipes and workers take as long again
 
 
 @attrs.frozen
 class _Chunk:
-    """Chunk for a worker: its pickled sources, their positions, and the first source to encode."""
+    """Chunk for a worker: pickled sources, their positions, the first source to encode, and the future result."""
 
     pickled: bytes
     positions: NDArray[np.int64]
@@ -126,7 +126,7 @@ class _Chunk:
 
 
 class _Pool:
-    """Worker processes, each fed by a thread of this process; they start in the background."""
+    """Pool of worker processes that start in the background; a thread of this process feeds each worker."""
 
     def __init__(self, begin: tuple[bytes, bytes], workers: int) -> None:
         self.workers = workers
@@ -152,7 +152,7 @@ class _Pool:
         self._tasks.put(chunk)
 
     def close(self, *, kill: bool) -> None:
-        """Stop the workers, immediately or after their current chunks."""
+        """Stop the workers: immediately if `kill`, otherwise after their current chunks."""
         with self._lock:
             self._closed = True
         for process in self._processes:
@@ -187,16 +187,16 @@ class _Pool:
 
 
 class _Costs:
-    """Measured time for encoding in this process, and for copying records to a worker and bytes back.
+    """Measured times of encoding in this process, and of copying records to a worker and bytes back.
 
-    Encoding is timed for every chunk, and copying for fewer and fewer chunks. The first chunk is left out of `ratio`,
-    because the hooks import modules and open files in that time.
+    Encoding is timed for every chunk, and copying for fewer and fewer chunks. `ratio` leaves out the first chunk,
+    because hooks import modules and open files in its time.
     """
 
     def __init__(self) -> None:
-        self._encoding = self._copying = 0.0  # seconds, of the chunks whose copy was timed
-        self._seconds, self._chunks = 0.0, 0  # seconds, of all chunks
-        # With one core, a worker saves only the time in which this process waits for files or a network.
+        self._encoding = self._copying = 0.0  # seconds, for chunks whose copy was timed
+        self._seconds, self._chunks = 0.0, 0  # seconds, for all chunks
+        # With one core, a worker can save only the time in which this process waits for files or the network.
         self._clock = time.perf_counter if cores() > 1 else lambda: time.perf_counter() - time.thread_time()
 
     @property
@@ -211,7 +211,7 @@ class _Costs:
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers would save time on the same amount of work again; return None until that is known."""
+        """Check whether workers would save time if as much work again follows; return None until that is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         if self.ratio <= 1:
@@ -219,7 +219,7 @@ class _Costs:
         return self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Time the encoding of a chunk; also time its copy if `pickling` is the time of pickling its sources."""
+        """Time the encoding of a chunk and, if `pickling` is the time to pickle its sources, also its copy."""
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start
@@ -237,15 +237,15 @@ class _Costs:
 
 
 class PoolEncoder:
-    """Encoder that runs the life cycle in worker processes if that is faster, with prefetching.
+    """Encoder that runs hooks and encoding in worker processes if that is faster, with prefetching.
 
-    The first chunks are encoded in this process and timed. If that takes longer than copying records to a worker and
-    bytes back, workers start in the background and take over. Otherwise this process encodes alone and logs the reason.
+    The first chunks are encoded in this process and timed. If encoding takes longer than copying records to a worker
+    and bytes back, workers start in the background and take over. Otherwise, this process encodes alone and logs the
+    reason.
 
     Args:
-        life_cycle: hooks and encoding, for the records that this process encodes. Workers import the class by name and
-            build their own.
-        workers: number of processes; `"auto"` chooses it, at most one per core.
+        life_cycle: life cycle for this process. Workers import the record class by name and build their own.
+        workers: number of worker processes; `"auto"` chooses it, at most one per core.
 
     Raises:
         OptionError: the class or `params` cannot be pickled.
@@ -259,7 +259,7 @@ class PoolEncoder:
         self._pool: _Pool | None = None
         self._begin: tuple[bytes, bytes] | None = None  # None once this process encodes alone
         self._costs = _Costs()
-        if _state["starts"]:  # this is a worker that runs the main script to import its classes
+        if _state["starts"]:  # this is a worker, which runs the main script to import its classes
             raise OptionError("a script that uses workers= needs `if __name__ == '__main__':` around its work")
         try:
             self._begin = instructions(schema.record_class, life_cycle.params, rows=life_cycle.rows)
@@ -273,7 +273,7 @@ class PoolEncoder:
             self._go_on_alone(f"{reason}: {error}")
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Encode a chunk here, or queue it for a worker and yield the oldest blocks if enough are in flight."""
+        """Encode a chunk here, or queue it for a worker; yield the blocks that are due."""
         if self._pool is not None and self._pool.problem:
             self._go_on_alone(f"workers cannot start: {self._pool.problem}")
         pool, pickling = self._pool, None
@@ -281,11 +281,11 @@ class PoolEncoder:
             yield from self._life_cycle.encode(sources)
             return
         try:
-            # Pickle now, not in a thread: the caller may change the records after this call.
+            # Pickle now and not in a thread, because the caller may change the records after this call.
             if pool is not None:
                 self._hand_over(self._pickle(sources), sources.positions, 0)
             elif self._costs.wants_sample:
-                # A chunk of a list may be large: time a sample of it.
+                # A chunk from a list may be large, so time a sample of it.
                 sample = sources if sources.columns is not None else sources.between(0, _SAMPLE)
                 start = time.perf_counter()
                 self._pickle(sample)
@@ -304,7 +304,7 @@ class PoolEncoder:
 
     def _pickle(self, sources: Sources) -> bytes:
         if sources.columns is not None:
-            # Drop the values of encoded columns, except for the key, which errors name.
+            # Drop the values of columns that are encoded already, except for the key, which errors contain.
             columns = {
                 name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
                 for name, column in sources.columns.items()
@@ -362,5 +362,5 @@ class PoolEncoder:
     def close(self) -> None:
         """Stop the workers and drop outstanding chunks."""
         if self._pool is not None:
-            # With outstanding chunks, this is an error or the exit of the process: do not wait for a slow `load`.
+            # Outstanding chunks mean an error or the exit of the process, so do not wait for a slow `load`.
             self._pool.close(kill=bool(self._pending))

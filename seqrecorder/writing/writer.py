@@ -1,4 +1,4 @@
-"""`write`, `Writer` and their options: write records as a dataset that is published complete or not at all.
+"""`write`, `Writer` and their options. A dataset is published complete or not at all.
 
 Shards are written to a staging directory beside the destination; one rename publishes it. Grouping and encoding of
 records are in `intake`, worker processes in `workers`, shard files in `splits`.
@@ -55,7 +55,7 @@ _SEE = "    **options: the fields of `WriteOptions`.\n"
 
 
 class WriteKeywords(TypedDict, total=False):
-    """The keyword arguments of `write` and `Writer`, for type checkers: the fields of `WriteOptions`."""
+    """Types of the keyword arguments of `write` and `Writer`, the fields of `WriteOptions`."""
 
     splits: Mapping[str, Any] | str | Callable[[Any], str] | None
     split_by: str | Callable[[Any], Any] | Balanced | None
@@ -98,7 +98,7 @@ def _own_dict(value: Any, name: str) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class WriteOptions:
-    """Options for writing; `write` and `Writer` take each of these as a keyword argument.
+    """Options for writing, which `write` and `Writer` take as keyword arguments.
 
     >>> import seqrecorder as sr
     >>> sr.WriteOptions(splits={"train": 0.9, "eval": 0.1}, shards=4).shards
@@ -106,47 +106,46 @@ class WriteOptions:
 
     Args:
         splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
-            attribute with the split name, or a function that returns it for a record; or None for one split,
-            `train`. With `time`, a mapping from split name to start time, `...` for the first:
+            attribute with the split name, or a function that returns the split name of a record; or None for a single
+            split, `train`. With `time`, a mapping from split name to start time, with `...` for the first:
             `{"train": ..., "eval": "2026-01-01"}`.
-        split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
+        split_by: name of a field, or a function that returns the key of a record to hash. Records with equal keys
             always go to the same split. By default, the key field is hashed, or the position of the record if the class
             has no key field. The key is evaluated before `load`. If groups are few or large, splits can miss their
-            shares by a wide margin, which is logged as a warning and listed in `manifest.missed_shares`; wrap
-            `split_by` in `Balanced(...)` to deal each group to the split that is furthest below its share.
+            shares by a wide margin; a warning is logged, and `manifest.missed_shares` lists them. To avoid that, wrap
+            `split_by` in `Balanced(...)`, which deals each group to the split that is furthest below its share.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
             every stratum and of all records, within a few records. Records are dealt in order: each goes to the split
-            with the largest deficit plus a random number below 1. With `split_by`, a whole group follows its first
-            record. Strata of few or large groups can then miss their shares, which is logged as a warning;
-            `selection.split` counts all records first and gets closer. `manifest.shares` reports the result.
-        time: name of the field with a record's time, to split by time; for a feature list, the time of the first step
-            is used.
-        end: name of the field with a record's end time (default: the last step of `time`).
+            with the largest deficit plus a random number below 1. With `split_by`, a whole group goes where its first
+            record goes. Strata with few or large groups can then miss their shares, for which a warning is logged;
+            `selection.split` counts all records first and gets closer. `manifest.shares` contains the result.
+        time: name of the field with the time of a record, to split by time; for a feature list, that of its first step.
+        end: name of the field with the end time of a record; default: the last step of `time`.
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
-            or `"cut"` them at that time; `time` must then be a feature list. The pieces share their key and are
-            numbered by a field declared with `chunk=True`.
-        seed: seed of the hash that decides splits, and of the order on disk.
+            or `"cut"` them at the boundary, for which `time` must be a feature list. The pieces share their key, and a
+            field declared with `chunk=True` numbers them.
+        seed: seed of the hash that determines splits, and of the order on disk.
         shards: number of shards of each split; record i of a split goes to shard i mod n.
-        shard_bytes: size in bytes at which shards end; 128 MiB if neither `shards` nor `shard_bytes` is set.
-        compression: None or `"GZIP"` (level 1); writing with GZIP takes several times as long.
-        shuffle: whether to write records in a random, seeded order; memory stays bounded.
-        workers: number of processes that run `load`, `split` and the encoding; `"auto"` chooses the
-            number, at most one per core. The written bytes do not depend on it. Processes start once the first chunks
-            have shown that they save time; otherwise this process writes alone and logs the reason once, as a warning
-            (for `"auto"` as information).
+        shard_bytes: size in bytes at which a shard ends; 128 MiB if neither `shards` nor `shard_bytes` is set.
+        compression: None or `"GZIP"` (level 1), which takes several times as long to write.
+        shuffle: whether to write records in a random order that depends on `seed`; memory stays bounded.
+        workers: number of processes that run `load`, `split` and the encoding; `"auto"` chooses the number, at most one
+            per core. The written bytes do not depend on it. Processes start only if timing the first chunks shows that
+            they save time. Otherwise this process writes alone and logs the reason once, as a warning (for `"auto"`, as
+            information).
         params: keyword arguments of the hooks of the class.
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
-        metadata: any JSON data; `info` returns it.
-        assets: files to store with the data: mapping from name to text, bytes, or the `Path` of a file.
-        on_duplicate: treatment of a second record with the same key: raise an `"error"`, or keep only the `"first"`.
+        metadata: any JSON data to store with the dataset; `info` returns it.
+        assets: mapping from name to text, bytes, or the `Path` of a file, to store with the dataset.
+        on_duplicate: treatment of records with the same key: raise an `"error"`, or keep only the `"first"`.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
-            that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
-            A directory with a damaged manifest is refused, because the files of the dataset are unknown.
-        append: whether to add records to the dataset at the destination, under its own seed and splits. If its splits
-            were set record by record, new records must set theirs as well.
-        progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
-        stats: whether to store statistics with the dataset (this takes one more pass over the records). An append keeps
-            the statistics that the dataset has.
+            that its manifest names, its `examples.csv` files, and leftovers of killed writers; other files in the
+            directory stay. If the manifest is damaged, the files of the dataset are unknown, so an error is raised.
+        append: whether to add records to the dataset at the destination, with the same seed and splitting rule. If its
+            splits were set record by record, new records must set theirs as well.
+        progress: True shows a progress bar, False does not; None shows it on a terminal if tqdm is installed.
+        stats: whether to store statistics with the dataset, which takes one more pass over the records. An append
+            updates statistics that the dataset has.
 
     Raises:
         OptionError: an option is invalid, or two options contradict each other.
@@ -176,7 +175,7 @@ class WriteOptions:
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> WriteOptions:
-        """Parse the keyword arguments of a call.
+        """Build options from the keyword arguments of a call.
 
         Raises:
             OptionError: an option is unknown, or its value is invalid.
@@ -236,7 +235,7 @@ def _is_int(value: object) -> bool:
 
 
 def shows_options(target: T) -> T:
-    """Show each option in the signature and docstring of a function or class that takes `**options`."""
+    """Add each option to the signature and docstring of a function or class that takes `**options`."""
     shown: Any = target
     signature = inspect.signature(shown)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
@@ -259,9 +258,9 @@ class Part:
 
     Attributes:
         number: number or name of the part.
-        whole: manifest of the dataset being appended to, which sets the splitting rule; None for a new dataset.
+        whole: manifest of the dataset being appended to, whose splitting rule applies; None for a new dataset.
         destination: destination of the whole dataset.
-        opened: digests of the manifests from which the part copies records; the writer extends the list.
+        opened: digests of the manifests from which the part copies records; the writer appends to the list.
     """
 
     number: int | str
@@ -272,7 +271,7 @@ class Part:
 
 @shows_options
 class Writer(Generic[R]):
-    """Writer of a dataset, which takes its records one by one; generic in the record class.
+    """Writer of a dataset that takes its records one by one; generic in the record class.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -289,8 +288,8 @@ class Writer(Generic[R]):
 
     Args:
         destination: directory of the dataset, or a URL for fsspec, such as `s3://bucket/corpus`. For a URL, shards are
-            written to the temporary directory and uploaded when they are full. The destination must not exist or be
-            empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
+            written to the temporary directory and uploaded when they are full. Unless `overwrite` or `append` is set,
+            the destination must be missing or empty; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 
@@ -298,10 +297,9 @@ class Writer(Generic[R]):
         manifest: manifest of the dataset; set at the end of the `with` block.
 
     Raises:
-        DatasetExistsError: the destination exists and is not a dataset to overwrite, or appeared during the write.
-        DatasetError: at the end of the block, another process has changed the dataset to be overwritten or appended to;
-            its version stays. In `write_all`, the dataset to be overwritten was changed after a selection was taken
-            from it.
+        DatasetExistsError: the destination exists and may not be overwritten, or it appeared during the write.
+        DatasetError: at the end of the block: another process has changed the dataset to overwrite or append to, and
+            its version stays. In `write_all`: the dataset to overwrite has changed since a selection was made from it.
         OptionError: an option is invalid, or the destination is not a path.
     """
 
@@ -319,11 +317,11 @@ class Writer(Generic[R]):
         self._prepare(destination, Schema.of(schema), WriteOptions.of(options))
 
     def _prepare(self, destination: Any, schema: Schema, options: WriteOptions, part: Part | None = None) -> None:
-        """Check the destination, and set up the splitting rule."""
+        """Check the destination and the options, and set up the splitting rule."""
         schema = schema.written
         self.options, self.schema, self._part = options, schema, part
         self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
-        # A dataset for a URL is first written to the local disk.
+        # A dataset for a URL is written to the local disk first.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self._target = self.destination if self._remote is None else self._remote.place
         self._target = self._target if part is None else part.destination
@@ -337,7 +335,7 @@ class Writer(Generic[R]):
             compression=check_compression(self.options.compression),
         )
         self._generation = self._standing.generation
-        # The dataset that is appended to; None for a new one, even if it replaces another.
+        # The dataset to append to; None for a new one, even if that replaces another.
         self._old = self._standing.manifest if self.options.append else None
         time = options.time
         self._router = Router(
@@ -364,10 +362,10 @@ class Writer(Generic[R]):
         self._open_intake: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
-        self._lock = threading.RLock()  # keeps the interpreter's exit from closing files in use
+        self._lock = threading.RLock()  # delays the exit of the interpreter while files are in use
 
     def _url_of(self, destination: Any) -> Destination | None:
-        """Open the destination at a URL; return None for a directory."""
+        """Open the destination if it is a URL; return None for a directory."""
         if not is_url(destination):
             copied = origin_of(local_path(destination))
             if copied is not None:
@@ -381,7 +379,7 @@ class Writer(Generic[R]):
     # The with block -------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        """Create the staging directory."""
+        """Create the staging directory, and start accepting records."""
         if self._entered:
             raise OptionError("a Writer can be entered only once; create another one")
         self._entered, self._process = True, os.getpid()
@@ -392,7 +390,7 @@ class Writer(Generic[R]):
             encoder: LifeCycle | PoolEncoder = self._life_cycle
             if options.workers != 1:
                 encoder = PoolEncoder(self._life_cycle, options.workers)
-            # Callbacks run in reverse order: files are removed before we wait for the workers.
+            # Callbacks run in reverse order, so files are removed before we wait for the workers.
             stack.callback(encoder.close)
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
@@ -410,7 +408,7 @@ class Writer(Generic[R]):
             )
             stack.callback(placement.abandon)
             if self._uploads is not None:
-                stack.callback(self._uploads.close)  # uploads read these files: end them before the removal
+                stack.callback(self._uploads.close)  # end uploads before the files that they read are removed
             progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(progress.close)
             if self._old is not None:
@@ -426,7 +424,7 @@ class Writer(Generic[R]):
                 lock=self._lock,
             )
             self._cleanup = stack.pop_all()
-        # A `with` block may never end, and files still open when the interpreter exits can crash it.
+        # A `with` block may never end, and files that are open when the interpreter exits can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
 
@@ -448,7 +446,7 @@ class Writer(Generic[R]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Publish the dataset, or remove every trace of it after an error; a forked child does neither."""
+        """Publish the dataset, or remove all its files after an error; a forked child does neither."""
         if self._process != os.getpid():
             self._open_intake = None
             if kind is None:
@@ -459,7 +457,7 @@ class Writer(Generic[R]):
                 if kind is None:
                     self._finish()
         except Exception as failure:
-            # Once the dataset is published, an error would make the caller write it again.
+            # If the dataset is already published, an error would make the caller write it again.
             if not hasattr(self, "manifest"):
                 raise
             _LOG.warning("%s is written, but the cleanup after that failed: %r", self.destination, failure)
@@ -473,18 +471,19 @@ class Writer(Generic[R]):
         """Add a record.
 
         Args:
-            record: an instance of the writer's class. Its values are read now, so the object, its arrays and its lists
-                may be reused for the next record; arrays of buffered records are copied.
-            split: name of its split, if `splits` does not decide.
+            record: an instance of the writer's class. Its values are read or copied now, so the object, its arrays and
+                its lists may be reused for the next record.
+            split: name of the record's split, if `splits` does not determine it.
 
         Raises:
-            RecordError: this or an earlier record cannot be encoded; the message names it, and nothing is published.
+            RecordError: this or an earlier record cannot be encoded. The message says which one, and nothing is
+                published.
             ShardWriteError: the disk is full or failed.
         """
         self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
-        """Add many records as columns, without an object for each; checks and stored bytes are as for `write`.
+        """Add many records as columns, without creating objects; checks and stored bytes are the same as with `write`.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -498,18 +497,18 @@ class Writer(Generic[R]):
 
         Args:
             columns: mapping from field name to column. A context field takes values of shape `(N, *shape)`. A feature
-                list takes `(values, steps)`: the concatenated values of all steps of all records, `(S, *shape)`, and
-                the number of steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
+                list takes `(values, steps)`: the concatenated steps of all records, `(S, *shape)`, and the number of
+                steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
                 `(values, lengths)`, for feature lists `(values, lengths, steps)`, with the number of values of each
                 step. Fields that are optional or have a default may be left out. Pass an `sr.Column` for a sparse
-                field, and for a field that is None in some records. With pyarrow installed, a column may be an array
-                of any library with the Arrow C interface, and the mapping a table: a list array contains both values
-                and lengths; a null is None, or NaN in a field that cannot be None.
-            split: name of the split of all these records, if `splits` does not decide.
+                field, and for a field that is None in some records. If pyarrow is installed, a column may also be an
+                array of any library with the Arrow C interface, and `columns` may be a table. A list array contains
+                both values and lengths. Null means None, or NaN in a field that cannot be None.
+            split: name of the split of these records, if `splits` does not determine it.
 
         Raises:
             OptionError: the columns have the wrong form, or the class has `load` or `split` hooks, which need records.
-            RecordError: values do not fit their fields; the message names the position of the record, and nothing is
+            RecordError: values do not fit their fields. The message contains the position of the record, and nothing is
                 published.
             ShardWriteError: the disk is full or failed.
         """
@@ -519,14 +518,14 @@ class Writer(Generic[R]):
         intake.add_columns(columns, split)
 
     def write_all(self, records: Iterable[R] | Mapping[str, Iterable[R]] | RecordStream) -> None:
-        """Add all records of a source: one by one, or in batches if the source has columns.
+        """Add all records of a source: one by one, or in batches if the source is columnar.
 
         Args:
-            records: the same as for `write`.
+            records: any source that `write` accepts.
 
         Raises:
-            RecordError: see `write`.
-            SourceError: the iterable failed; the message names the number of the record.
+            RecordError: a record cannot be encoded; nothing is published.
+            SourceError: the iterable failed; the message contains the number of the record.
         """
         intake = self._intake
         stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
@@ -536,12 +535,12 @@ class Writer(Generic[R]):
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:
-        """Store this splitting rule in the manifest; a rewrite keeps the rule of the old dataset."""
+        """Store a splitting rule in the manifest, so that a rewrite keeps that of the old dataset."""
         self._splitting = splitting
 
     def _check_opened(self, digest: str) -> None:
-        """Raise `DatasetError` if copied records replace their own dataset and it was changed since it was opened."""
-        if self._part is not None:  # `commit` checks it
+        """Raise `DatasetError` if records replace the dataset they are copied from, and it has changed since."""
+        if self._part is not None:  # `commit` will check this
             self._part.opened.append(digest)
         elif self.options.overwrite:
             self._standing.check_opened(digest, self._target)
@@ -551,7 +550,7 @@ class Writer(Generic[R]):
     def _finish(self) -> None:
         intake, placement = self._intake, self._intake.placement
         intake.finish()
-        # A part without records opens no default split: other parts may have records, and `commit` sees them all.
+        # A part without records opens no default split, because other parts may have records; `commit` sees them all.
         if placement.is_empty and self._part is None and not self.options.append:
             placement.open(DEFAULT_SPLIT)
         added = placement.finish()
@@ -564,7 +563,7 @@ class Writer(Generic[R]):
             skipped=placement.skipped,
             skip_reasons=placement.reasons,
             splitting=self._splitting or self._router.splitting(intake.position),
-            metadata=json.loads(json.dumps(self.options.metadata)),  # as a reader gets it, tuples as lists
+            metadata=json.loads(json.dumps(self.options.metadata)),  # as readers get it: tuples become lists
             asset_infos=write_assets(
                 self.options.assets if self._part is None else _asset_of_keys(self._keys),
                 self._staging.path,
@@ -592,7 +591,7 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _known_stats(self) -> Stats | None:
-        """Read the statistics of the dataset being appended to; return None if it has none."""
+        """Read the statistics of the dataset being appended to; return None if there are none."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
@@ -611,7 +610,7 @@ def _asset_of_keys(keys: UniqueKeys) -> dict[str, bytes]:
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:
     """Remove the files of a writer if its `with` block never ended."""
     if process == os.getpid():
-        with lock:  # a thread may still write to the files
+        with lock:  # a thread may still be writing to the files
             cleanup.close()
 
 
@@ -637,13 +636,13 @@ def write(
     Writing a large record needs about three times its encoded size in memory, including the record itself.
 
     Args:
-        records: any iterable of records of one class, or of dictionaries from field name to value, which is consumed
-            one by one and never kept in memory as a whole; a table with one record per row, from any library with the
-            Arrow C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
-            encoded records are copied if the schema is the same; or a mapping from split name to one of these. The
-            values of a record are read immediately, so the next record may reuse its arrays.
+        records: an iterable of records of one class, or of dictionaries from field name to value; it is consumed one by
+            one, and never as a whole in memory. Or a table with one record per row, from any library with the Arrow C
+            interface or Hugging Face. Or the result of `from_table`, `from_rows` and similar functions. Or a selection,
+            whose encoded records are copied if the schema is the same. Or a mapping from split name to one of these.
+            The values of a record are read immediately, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
-        schema: the record class; needed for dictionaries and tables, and if `records` may be empty.
+        schema: the record class; required for dictionaries and tables, and if `records` may be empty.
         **options: the fields of `WriteOptions`.
 
     Returns:
@@ -663,7 +662,7 @@ def write(
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
-    """Open a stream of the records to write and infer their schema; see `write` for arguments and errors."""
+    """Open a stream of the records to write, and infer their schema; see `write` for arguments and errors."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):

@@ -1,4 +1,4 @@
-"""`Bucket`, and the planning of batches from windows of lengths, which other strategies share."""
+"""`Bucket`, and the planning of batches from the lengths of records, which other strategies share."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ PLANNED_RECORDS = 2048
 
 @attrs.frozen(kw_only=True)
 class LengthPlan(ABC):
-    """Plan of a strategy for records of known lengths: how they are batched and padded, and how many batches there are.
+    """Plan of a strategy for records of known lengths: their batches, padding, and number of batches.
 
     Attributes:
-        in_buckets: whether each batch belongs to one bucket; `apply` then permutes the windows of shuffled records.
+        in_buckets: whether each batch belongs to one bucket; if so, `apply` permutes the windows of shuffled records.
         rows: maximum or mean number of records in a batch.
-        sorted_window: records that are sorted by length at a time; 0 for no sorting.
+        sorted_window: number of records to sort by length at a time; 0 for no sorting.
         least_window: minimum number of records to plan at a time, however large they are.
     """
 
@@ -70,7 +70,7 @@ class LengthPlan(ABC):
 
     @property
     def window(self) -> int:
-        """Records planned at a time."""
+        """Number of records to plan at a time."""
         return self.sorted_window or PLANNED_RECORDS
 
     def turns(self, windows: Any, number: Any) -> Any:
@@ -80,20 +80,21 @@ class LengthPlan(ABC):
             windows: `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
             number: int64 scalar that determines the order of the epoch; None if records are not shuffled.
         """
-        # Incoming windows end at every file, and may be as small as `shuffle`.
+        # Incoming windows may be too small: they end at every file, and may be as small as `shuffle`.
         return in_turns(rebatched(windows, self.sorted_window) if self.sorted_window else windows, number)
 
     @abstractmethod
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`.
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: windows of all epochs, prepared by `turns` and concatenated.
-            shuffle: size of the shuffle window, in records; 1 if they are shuffled already, 0 if they are not.
+            shuffle: size of the shuffle window, in records; 1 for records that are shuffled already, 0 for no
+                shuffling.
         """
 
     def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
-        """Count the batches in an epoch with these lengths; -1 if that depends on the order."""
+        """Count the batches of an epoch with these lengths; return -1 if the number depends on the order."""
         return -1
 
     @abstractmethod
@@ -106,7 +107,7 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """Possible results of `width` if they are known and few; otherwise empty."""
+        """All possible results of `width`, if they are known and few; otherwise empty."""
         return ()
 
 
@@ -160,7 +161,7 @@ class BatchesByLength(PaddedBatches):
             if self.empty == "error":
                 planned = not_empty(planned, feed, group)
             values = feed.parser.parse_batch(serialized, padding)
-            # If no field of the group is parsed, the planned lengths are the only ones.
+            # Without a parsed field of the group, the planned lengths are the only ones available.
             if isinstance(group, str):
                 values.setdefault(names[group], planned)
             if all(name in values for name in names.values()):
@@ -194,14 +195,14 @@ class BatchesByLength(PaddedBatches):
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
         turns = feed.turns(
             plan.turns, window=plan.window, multiple=plan.least_window, group=group, permute=not plan.in_buckets
         )
         return plan.apply(turns, shuffle=feed.options.shuffle)
 
     def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
-        # Boundaries of sums are not padded steps of any list.
+        # A boundary of a sum of lengths is not the padded length of any list.
         planned = () if isinstance(group, JointLength) and group.of == "sum" else groups_of(group)
         widths = plan.widths
         fixed = dict.fromkeys(planned, widths[0]) if len(widths) == 1 else {}
@@ -209,13 +210,13 @@ class BatchesByLength(PaddedBatches):
 
 
 def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
-    """Build the warm-up batch: a `tf.data.Dataset` of one element of zeros (empty text), with sample weights of 0.
+    """Build the warm-up batch: a `tf.data.Dataset` with one element of zeros (empty text) and sample weights of 0.
 
     Args:
-        feed: records whose batches it imitates.
-        parse: function that parses serialized records, with their lengths, to the tensors of a batch.
+        feed: records whose batches the warm-up batch imitates.
+        parse: function that parses serialized records and their lengths to the tensors of a batch.
         rows: rows of the batch.
-        widths: steps of the batch in each alignment group. Ragged steps have one element.
+        widths: padded length in each alignment group. Ragged steps have one element.
 
     Raises:
         OptionError: elements have no sample weights.
@@ -259,11 +260,11 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
     [3, 4]
 
     Bucket `i` contains the lengths `boundaries[i - 1] <= length < boundaries[i]`, as in
-    `tf.data.Dataset.bucket_by_sequence_length`. Each boundary is the largest length of its bucket plus one, so that
-    `pad_to_bucket_boundary` pads no further than needed.
+    `tf.data.Dataset.bucket_by_sequence_length`. Each boundary is one more than the largest length in its bucket, so
+    `pad_to_bucket_boundary` adds no needless steps.
 
     Args:
-        lengths: int64, `(n,)`, in steps, not negative. The counts of repeated lengths are added.
+        lengths: int64, `(n,)`, in steps, not negative. A length may be repeated; its counts are added.
         counts: int64, `(n,)`, number of records of each length. Lengths with a count of 0 are ignored.
         buckets: maximum number of buckets, 1 or more. There are never more buckets than distinct lengths.
 
@@ -276,7 +277,7 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
         return [int(length) + 1 for length in distinct[:-1]]
 
     before = np.concatenate([weights[:1] * 0, np.cumsum(weights)])  # number of records shorter than distinct[i]
-    # best[j] is the least number of padded steps of the j shortest lengths in the buckets so far, one at first.
+    # best[j]: fewest padded steps for the j shortest lengths, with one bucket at first and one more in each round.
     best = before[1:] * distinct
     best = np.concatenate([best[:1] * 0, best])
     cuts = []
@@ -299,9 +300,9 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
     [4]
 
     Args:
-        lengths: see `optimal_boundaries`.
-        counts: see `optimal_boundaries`.
-        buckets: see `optimal_boundaries`.
+        lengths: int64, `(n,)`, in steps; see `optimal_boundaries`.
+        counts: int64, `(n,)`, number of records of each length.
+        buckets: maximum number of buckets, 1 or more.
     """
     distinct, weights = _histogram(lengths, counts)
     if not len(distinct):
@@ -314,11 +315,11 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
 
 
 def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the distinct lengths of records and their counts, in a dtype that cannot overflow."""
+    """Return the distinct lengths and the number of records of each, in a dtype that cannot overflow."""
     flat, weights = np.asarray(lengths, np.int64), np.asarray(counts, np.int64)
     distinct, inverse = np.unique(flat[weights > 0], return_inverse=True)
     total = sum(weights.tolist())
-    # Padded steps are at most records times largest length; if that exceeds int64, use Python integers.
+    # There are at most (records x largest length) padded steps; if that exceeds int64, use Python integers.
     exact = np.int64 if total * max(1, int(flat.max(initial=0))) <= _INT64_MAX else object
     summed = np.zeros(len(distinct), exact)
     np.add.at(summed, inverse, weights[weights > 0].astype(exact))
@@ -328,13 +329,13 @@ def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDA
 def _add_class(
     best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the lowest costs with one more bucket, and the start of that last bucket.
+    """Add a bucket to the best partitions; return their costs, and the index at which the added bucket starts.
 
-    With `best[i]` padded steps for the `i` shortest lengths, a bucket of the lengths `i` to `j - 1` costs
-    `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i` does not
-    decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). Every second `j`
-    is solved first, then the others, within the bounds of their neighbours: O(n log n) comparisons, level by level in
-    whole arrays.
+    `best[i]` is the cost in padded steps of the `i` shortest lengths. A further bucket of the lengths `i` to `j - 1`
+    costs `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i`
+    does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). The
+    search solves every second `j` first, and the others between the solutions of their neighbours, with array
+    operations. This takes O(n log n) comparisons.
     """
     n = len(distinct)
     cost = best.copy()
@@ -342,11 +343,11 @@ def _add_class(
     cut[n + 1] = n - 1  # bound for the rows after the last solved one
     step = 1 << n.bit_length()
     while step:
-        # Solve the odd multiples of `step`; the even ones are solved already, and bound the search.
+        # Solve the odd multiples of `step`. The even ones are solved already, and bound the search.
         rows = np.arange(step, n + 1, 2 * step)
         low = cut[rows - step]
         high = np.minimum(cut[np.minimum(rows + step, n + 1)], rows - 1)
-        keep = rows >= classes  # fewer lengths than buckets have no solution
+        keep = rows >= classes  # buckets cannot outnumber lengths
         rows, low, high = rows[keep], low[keep], high[keep]
         step >>= 1
         if not rows.size:
@@ -358,7 +359,7 @@ def _add_class(
         end = rows[row]
         steps = best[start] + (before[end] - before[start]) * distinct[end - 1]
         cost[rows] = np.minimum.reduceat(steps, first)
-        # The monotonicity above holds for the leftmost of equal minima.
+        # Of equal minima, take the leftmost: only its start is certain never to decrease with `j`.
         at = np.flatnonzero(steps == cost[rows][row])
         hit, leftmost = np.unique(row[at], return_index=True)
         cut[rows[hit]] = start[at[leftmost]]
@@ -377,7 +378,7 @@ class BucketPlan(LengthPlan):
         options: the strategy.
         boundaries: boundaries of the buckets.
         last: length of the longest record; None if unknown.
-        sizes: records per batch, for each bucket.
+        sizes: number of records per batch in each bucket.
     """
 
     in_buckets: ClassVar[bool] = True
@@ -388,7 +389,7 @@ class BucketPlan(LengthPlan):
     sizes: tuple[int, ...]
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
         if self.sorted_window:
             return sorted_batches(
                 turns,
@@ -447,10 +448,10 @@ def bucket_batches(
     drop_remainder: bool = False,
     permute: bool = False,
 ) -> Any:
-    """Plan the batches of `bucket_by_sequence_length`, in its order, one window at a time.
+    """Plan the same batches as `bucket_by_sequence_length`, in the same order, one window at a time.
 
-    The batches are exactly what `bucket_by_sequence_length` emits, whatever the windows: a batch is emitted when its
-    last record arrives, and incomplete batches follow at the end of an epoch, shortest bucket first.
+    The size of the windows makes no difference: a batch is emitted when its last record arrives, and the incomplete
+    batches follow at the end of an epoch, shortest bucket first.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -465,9 +466,9 @@ def bucket_batches(
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         boundaries: ascending lengths; bucket `i` contains `boundaries[i - 1] <= length < boundaries[i]`.
-        batch_sizes: rows per batch, for each of the `len(boundaries) + 1` buckets.
+        batch_sizes: number of rows per batch in each of the `len(boundaries) + 1` buckets.
         drop_remainder: whether to drop the incomplete batches at the end.
-        permute: see `plan_batches`.
+        permute: whether to permute the rows of each window first; see `plan_batches`.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`. Its iterator can be saved with `tf.train.Checkpoint(iterator=...)` before
@@ -483,7 +484,7 @@ def bucket_batches(
         size = tf.constant(batch_sizes[0]) if alike else rows_at(tf.constant(batch_sizes), bucket)
         position = index_range(n)
         final = position - (position - first) % size + (size - 1)  # position of the last row of the row's batch
-        # A batch leaves when its last record arrives, which is never a leftover of the window before.
+        # A batch leaves when its last record arrives; that record is never a leftover of the previous window.
         # Incomplete batches leave after all others.
         leaves = tf.where(final < after, rows_at(rows, tf.minimum(final, n - 1)), n + bucket)
         order, leaves = order_of(leaves)
@@ -505,11 +506,11 @@ def sorted_batches(
     permute: bool = False,
     at_random: bool = False,
 ) -> Any:
-    """Plan batches of rows of similar length: sort each window by length, and cut it bucket by bucket.
+    """Plan batches of similar lengths: sort each window by length, and cut it into batches bucket by bucket.
 
-    The longest rows of each bucket that do not fill a batch wait for the next window. At the end of the epoch they form
-    the incomplete batch of their bucket. No batch mixes rows of two buckets, so the number of batches is the same as
-    with `bucket_batches`, and none exceeds its bucket.
+    If the rows of a bucket do not fill their last batch, these longest rows wait for the next window. At the end of the
+    epoch they form an incomplete batch. No batch mixes rows of two buckets, so there are as many batches as with
+    `bucket_batches`, and none is padded beyond its bucket.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -525,10 +526,10 @@ def sorted_batches(
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         batch_size: rows per batch. The last batch of each bucket may have fewer.
         boundaries: ascending lengths; bucket `i` contains `boundaries[i - 1] <= length < boundaries[i]`.
-        drop_remainder: whether to drop the incomplete batches; `batch_size` is the static shape then.
-        permute: see `plan_batches`; rows of equal length then come in random order.
-        at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
-            lengths do not come in runs; False for shortest first.
+        drop_remainder: whether to drop the incomplete batches; if so, `batch_size` is the static number of rows.
+        permute: whether to permute the rows of each window first, so that rows of equal length come in random order.
+        at_random: whether to emit the batches of a window in random order, so that similar lengths do not follow each
+            other; False for shortest first.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with
@@ -567,7 +568,7 @@ _COMPUTED = ("auto", "quantile", "sorted")
 
 
 def _boundaries(value: Any) -> str | tuple[int, ...]:
-    """Convert the option `boundaries`: ascending ints, or the name of a method that computes them."""
+    """Check and convert the option `boundaries`: ascending ints, or the name of a method that computes them."""
     expected = f"boundaries: expected {', '.join(map(repr, _COMPUTED))} or ascending"
     if isinstance(value, str):
         if value not in _COMPUTED:
@@ -596,36 +597,37 @@ class Bucket(BatchesByLength):
     The batches and their order are the same as with `tf.data.Dataset.bucket_by_sequence_length`, unless
     `boundaries="sorted"`. Bucket i contains `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is
     full, and the incomplete batches follow at the end of the epoch. Shuffled records fill the buckets in random order,
-    so shapes do not come in runs.
+    so equal shapes do not follow each other.
 
-    `boundaries="sorted"` pads least, and has the most distinct shapes. `seqrecorder.plan` compares the choices for your
-    dataset. `TokenBudget` limits the steps of a batch instead of its records.
+    `boundaries="sorted"` needs the least padding, but gives the most distinct shapes. `seqrecorder.plan` compares the
+    choices for your dataset. To limit the steps of a batch instead of its records, use `TokenBudget`.
 
     Attributes:
         batch_size: records per batch, or one size for each of the `len(boundaries) + 1` buckets.
-        boundaries: ascending lengths, or the method that computes them from the lengths of the data. `"auto"`: the
-            fewest padded steps, by exact dynamic programming. `"quantile"`: buckets with equal numbers of records.
-            `"sorted"`: the boundaries of `"auto"`, and windows of `shuffle` records, at least 64 batches, are also
-            sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled,
-            otherwise shortest first. The longest records of a bucket that do not fill a batch wait for the next window.
-            If lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
-        buckets: maximum number of buckets, if `boundaries` are computed.
+        boundaries: ascending lengths, or the method that computes them from the lengths of the data. `"auto"` minimizes
+            the padded steps, by exact dynamic programming. `"quantile"` gives buckets with equal numbers of records.
+            `"sorted"` uses the boundaries of `"auto"`, and sorts the records of each bucket by length, in windows of
+            `shuffle` records or 64 batches, whichever is more. Its batches come in random order if the records are
+            shuffled, otherwise shortest first. The longest records of a bucket wait for the next window if they do not
+            fill a batch. If lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
+        buckets: maximum number of buckets if `boundaries` are computed.
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
-            last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.
+            last bucket is padded to the longest record. This gives few distinct shapes, and so few retracings of a
+            model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
         length_field: name of the feature list that determines the length, or names of several lists with different
             lengths (`align=`), such as `("source", "target")`; None for the first alignment group.
-        length_of: combined length of several lists: `"longest"` or `"sum"`. Each list is padded to its own longest, or
-            to the boundary above that.
-        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a run that lacks
-            memory fails at the first step. It requires `targets`. None for no such batch.
-        padding_values: see `Pad`.
-        padding_side: see `Pad`.
-        pad_to_multiple_of: see `Pad`.
-        empty: see `Pad`.
-        length_name: see `Pad`.
-        mask_name: see `Pad`.
-        seed_name: see `Pad`.
+        length_of: length of a record with several lists: the `"longest"` of its lengths, or their `"sum"`. Each list is
+            padded to the longest list of that name in the batch, or to the next boundary.
+        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a run with too
+            little memory fails at the first step; it requires `targets`. None for no such batch.
+        padding_values: mapping from field to padding value; see `Pad`.
+        padding_side: side of the padding; see `Pad`.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; see `Pad`.
+        empty: treatment of records without steps; see `Pad`.
+        length_name: name of the tensor with the true lengths, int64 `(B,)`.
+        mask_name: name of the mask of real steps; see `Pad`.
+        seed_name: name of the tensor with a random seed per record; see `Pad`.
     """
 
     batch_size: int | tuple[int, ...] = attrs.field(converter=_batch_sizes)
@@ -670,7 +672,7 @@ class Bucket(BatchesByLength):
             last=None if lengths is None else lengths.longest,
             sizes=sizes,
             rows=max(sizes),
-            # The rows of incomplete batches, on average half a batch per bucket, are copied from window to window.
+            # Incomplete batches are copied from window to window: on average half a batch per bucket.
             least_window=max(1, sum(sizes) // 2),
             sorted_window=shuffle_window(feed.origin, sorted_records) if self.boundaries == "sorted" else 0,
         )
@@ -679,11 +681,11 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """Scalar tensors that describe a window, besides its lengths.
+    """Window of records, described by scalar tensors; its lengths are passed separately.
 
     Attributes:
-        index: int64, number of windows of the epoch before this one.
-        last: bool, whether the epoch has ended. The window is empty then: all rows are leftovers.
+        index: int64, index of the window in its epoch.
+        last: bool, whether the epoch has ended. If so, the window is empty, and all rows are leftovers.
         number: int64, random number that determines the order of the epoch.
     """
 
@@ -693,7 +695,7 @@ class Turn:
 
 
 def in_turns(windows: Any, number: Any = None) -> Any:
-    """Add a flag `last` to the windows of one epoch, and append an empty window for which it is true.
+    """Add a flag `last` to the windows of one epoch, and append an empty window with `last=True`.
 
     >>> import tensorflow as tf
     >>> windows = tf.data.Dataset.from_tensor_slices((["a", "b"], tf.constant([1, 2], tf.int64))).batch(2)
@@ -713,7 +715,7 @@ def in_turns(windows: Any, number: Any = None) -> Any:
     if number is None:
         return with_end(windows, tf.zeros([], tf.int64))
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    # Inside the function of an epoch, tf.data's service shards nothing (see `at_end`): this saves two functions.
+    # The tf.data service shards nothing inside the function of an epoch (see `at_end`); this saves two functions.
     flat = (*windows.element_spec, tf.TensorSpec([], tf.bool), tf.TensorSpec([], tf.int64))
     number = tf.convert_to_tensor(number, tf.int64)
     turns = beside(windows, one_element((tf.zeros([], tf.bool), number)).repeat(), flat)
@@ -722,11 +724,11 @@ def in_turns(windows: Any, number: Any = None) -> Any:
 
 @attrs.frozen(eq=False)
 class PlannedBatch:
-    """Batch whose records are rows of a window and of the leftovers of the window before.
+    """Planned batch, whose records are still rows of a window and of the leftovers of the window before.
 
     Attributes:
         sources: variant scalar, a list of two string vectors: the window and the leftovers.
-        rows: int64, `(b,)`: row of each record in the window, or -1 minus its row in the leftovers.
+        rows: int64, `(b,)`: for each record, its row in the window; or -1 minus its row in the leftovers.
         lengths: int64, `(b,)`: steps of each record.
     """
 
@@ -748,21 +750,22 @@ def plan_batches(
     permute: bool = False,
     ahead: bool = True,
 ) -> Any:
-    """Divide the rows of each window, and the leftovers of the window before, into batches by a plan.
+    """Divide the rows of each window, and the leftovers of the window before, into planned batches.
 
-    The state is the leftovers and the number of windows seen. So memory is bounded by two windows (the next is planned
-    ahead) and the leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
+    The state consists of the leftovers and the number of windows seen. So an iterator can be saved with
+    `tf.train.Checkpoint(iterator=...)` before any batch, and memory is bounded by the leftovers and two windows (the
+    next one is planned ahead).
 
-    All epochs are one stream: inside a `flat_map` over epochs, the functions of this stage would be instantiated again
-    for each epoch.
+    The stage takes all epochs as one stream, because TensorFlow would instantiate its functions again for each epoch
+    inside a `flat_map` over epochs.
 
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         plan: traceable function of the lengths (leftovers first) and the turn. It returns the rows in the order in
             which they are emitted, and the sizes of the batches (0 for no batch). The other rows are the leftovers for
             the next window, in that order; at the end of an epoch they are dropped.
-        key: values that determine the plan: plans with equal keys are traced once per process.
-        batch_size: size of all batches if it is certain; it becomes their static shape.
+        key: values that determine the plan; plans with equal keys are traced once per process.
+        batch_size: static number of rows of all batches; None if batches may differ.
         permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.
         ahead: whether to plan the next window while batches of this one are parsed.
 
@@ -797,12 +800,12 @@ def plan_batches(
         return (_taken(sources, later), left_lengths, following), (sources, planned, planned_lengths, sizes)
 
     def cut(sources: Any, rows: Any, lengths: Any, sizes: Any) -> Any:
-        # `rebatched` needs no function for each batch, and slices without copying.
+        # `rebatched` calls no function per batch, and slices without copying.
         parts = one_element((rows, lengths))
         if batch_size is not None:
             batches = rebatched(parts, batch_size, drop_remainder=True)
         else:
-            # There may be no sizes, so a 1 is appended; the rows end before it is used.
+            # A 1 is appended because `sizes` may be empty; the rows end before it is used.
             filled = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
             batches = rebatched(parts, joined(filled, tf.constant([1], tf.int64)))
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
@@ -822,7 +825,7 @@ def _taken(sources: Any, rows: Any) -> Any:
             input_handle=sources, index=index, element_shape=tf.constant([-1]), element_dtype=tf.string
         )
 
-    # Gather all rows from one vector first, then overwrite the leftovers: so the other rows are copied only once.
+    # Gather all rows from the window, then overwrite the leftovers: this copies the other rows only once.
     none = tf.raw_ops.Max(input=rows, axis=0) < 0
     left = tf.bitwise.invert(rows)
     taken = rows_at(source(tf.cast(none, tf.int32)), tf.raw_ops.SelectV2(condition=none, t=left, e=tf.maximum(rows, 0)))
@@ -832,7 +835,7 @@ def _taken(sources: Any, rows: Any) -> Any:
 
 
 def _listed(*vectors: Any) -> Any:
-    """Pack string vectors into a list, a variant scalar."""
+    """Pack string vectors into a TensorFlow list, a variant scalar."""
     import tensorflow as tf
 
     listed = tf.raw_ops.EmptyTensorList(element_shape=[-1], max_num_elements=len(vectors), element_dtype=tf.string)
@@ -842,11 +845,11 @@ def _listed(*vectors: Any) -> Any:
 
 
 def with_end(windows: Any, *more: Any, end: bool = True) -> Any:
-    """Append `last=False` to each window, and an empty window with `last=True` after them.
+    """Add `last=False` to each window, and append an empty window with `last=True`.
 
     Args:
-        windows: finite `tf.data.Dataset` of tuples of tensors with rows.
-        *more: tensors to append after `last`.
+        windows: finite `tf.data.Dataset` of tuples of tensors whose first dimension is rows.
+        *more: tensors to add to each tuple after `last`.
         end: whether to append the empty window.
     """
     import tensorflow as tf
@@ -861,8 +864,8 @@ def with_end(windows: Any, *more: Any, end: bool = True) -> Any:
 def at_end(element: Any) -> Any:
     """Return a `tf.data.Dataset` of one element that marks the end of a stream.
 
-    The tf.data service shards each source among its workers. An ordinary source of one element would reach only one
-    worker, and the others would never emit their leftovers. Random numbers are a source that it does not shard.
+    The tf.data service shards sources among its workers: an ordinary source of one element would reach one worker, and
+    the others would never emit their leftovers. It does not shard the source of random numbers that is used here.
     """
     return mapped(undealt().take(1), lambda _: element)
 
@@ -873,7 +876,7 @@ def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
     Args:
         starts: int64, `(m,)`: first row of each batch.
         sizes: int64, `(m,)`: rows of each batch.
-        turn: window of the batches, which determines the order.
+        turn: window of the batches; it determines the order.
     """
     import tensorflow as tf
 
@@ -884,7 +887,7 @@ def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
 
 
 def order_of(keys: Any) -> tuple[Any, Any]:
-    """Sort rows by int32 keys, stably; return the rows and their keys."""
+    """Sort rows by int32 keys with a stable sort; return the sorted rows and keys."""
     import tensorflow as tf
 
     negative, rows = tf.raw_ops.TopKV2(input=-keys, k=tf.size(keys))
@@ -892,7 +895,7 @@ def order_of(keys: Any) -> tuple[Any, Any]:
 
 
 def rows_of(starts: Any, sizes: Any) -> Any:
-    """Return the concatenation of `range(start, start + size)`, int64."""
+    """Concatenate the ranges from `start` to `start + size`, int64."""
     import tensorflow as tf
 
     return tf.ragged.range(starts, starts + sizes).flat_values
@@ -904,7 +907,7 @@ def rows_of(starts: Any, sizes: Any) -> Any:
 def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
     """Batch consecutive records; `parts_of` unpacks the elements.
 
-    Shuffled records are gathered when their batch is parsed: permuting whole windows would copy every record once more.
+    Shuffled records are gathered batch by batch, because permuting whole windows would copy every record once more.
 
     Args:
         feed: records to batch.
@@ -931,7 +934,7 @@ def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop
     turns = feed.turns(in_order, permute=False, **options)
     key = ("consecutive", size, drop_remainder)
     static = size if drop_remainder else None
-    # Reading a second window would delay the first batch if windows are large; batches are parsed ahead anyway.
+    # No window is prefetched: a second large window would delay the first batch, and batches are prefetched anyway.
     return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
 
 

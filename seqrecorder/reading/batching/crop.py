@@ -1,4 +1,4 @@
-"""`Crop`: batches of random crops, one from each record, different in each epoch."""
+"""`Crop`: batches of random crops, one per record, which differ in each epoch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CROP_START = "crop_start"
 
 @attrs.frozen
 class Crop(PaddedBatches):
-    """Batches of random crops of `length` steps, one from each record, which differ in each epoch.
+    """Batches of random crops of `length` steps, one per record, drawn again in each epoch.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -37,26 +37,27 @@ class Crop(PaddedBatches):
     [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
 
     Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
-    `read`, even if records are not shuffled. All feature lists of one alignment group are cropped alike; lists of
-    other groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the
-    crop are not decoded.
+    `read`, even if records are not shuffled. All feature lists of one alignment group are cropped alike; lists of other
+    groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the crop are
+    not decoded.
 
     Besides the fields, batches contain `crop_start`, the first step of each crop, int64 `(B,)`.
 
     Attributes:
-        length: steps of a crop, which is a row.
-        stride: distance between the steps of a crop: 5 takes every fifth frame.
+        length: number of steps in a crop; each crop is one row of the batch.
+        stride: distance between consecutive steps of a crop; 5 takes every fifth frame.
         batch_size: records per batch; default: 32, as in Keras.
         too_short: treatment of records that are shorter than a crop: `"pad"`, or `"drop"` (leave them out).
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        length_field: name of the feature list to crop, with the lists aligned with it; None for the first one.
-        padding_values: see `Pad`.
-        padding_side: see `Pad`.
-        pad_to_multiple_of: see `Pad`.
-        empty: see `Pad`.
-        length_name: see `Pad`.
-        mask_name: see `Pad`.
-        seed_name: see `Pad`.
+        length_field: name of the feature list to crop, together with the lists aligned with it; None for the first
+            list.
+        padding_values: mapping from field to padding value; see `Pad`.
+        padding_side: side of the padding; see `Pad`.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; see `Pad`.
+        empty: treatment of records without steps; see `Pad`.
+        length_name: name of the tensor with the true lengths, int64 `(B,)`.
+        mask_name: name of the mask of real steps; see `Pad`.
+        seed_name: name of the tensor with a random seed per record; see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
@@ -104,7 +105,7 @@ class Crop(PaddedBatches):
 
     @property
     def _span(self) -> int:
-        """Steps from the first to the last step of a crop, both included."""
+        """Number of steps of the record that a crop spans, from its first to its last step."""
         return (self.length - 1) * self.stride + 1
 
     def _kept(self, lengths: Any) -> Any:
@@ -141,7 +142,7 @@ class Crop(PaddedBatches):
         return self.padding(feed, width, {group: self.length})
 
     def _batches(self, feed: Feed, group: str) -> Any:
-        """Batch the records, and draw the starts of their crops: serialized string, lengths, starts, `[b]` each."""
+        """Batch the records and draw where their crops start; yield records, lengths and starts, `[b]` each."""
         import tensorflow as tf
 
         def batches(windows: Any, number: Any) -> Any:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Groups(PaddedBatches):
-    """Batches of `groups` different values of a field, with `each` records per value, padded to the longest.
+    """Batches of `each` records for each of `groups` values of a field, padded to the longest record.
 
-    They suit losses that compare records of equal and different classes, such as triplet and contrastive losses.
+    Use it for losses that compare records of the same class and of different classes, such as triplet or contrastive
+    losses.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -40,26 +41,25 @@ class Groups(PaddedBatches):
     [b'b', b'b', b'a', b'a'] [4, 9, 6, 7]
 
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
-    So the number of batches is known; it is the largest possible without repeating a record in an epoch. Three kinds of
-    records are left out, and counted in a warning and by `seqrecorder.plan`: records of values with fewer than `each`
-    records, records for which too few other values remain to fill a batch, and remainders of fewer than `each` records.
-    If only some of the records of a value fit, these are spread over the epoch; with shuffling they differ in each
-    epoch.
+    So the number of batches is known: the most that are possible without repeating a record in an epoch. Records are
+    left out if their value has fewer than `each` records, if they are a remainder of fewer than `each`, or if too few
+    other values are left to fill a batch. A warning and `seqrecorder.plan` count them. If only a part of a value's
+    records fits, it is spread over the epoch; with shuffling, it differs in each epoch.
 
-    The values of a batch are drawn at random from the seed of `read`, even if records are not shuffled. Records wait in
-    memory until their batch is full, so shuffle data that are sorted by the field, on writing or on reading.
+    The values of a batch are drawn at random with the `seed` of `read`, even if records are not shuffled. Records wait
+    in memory until their batch is full. If the dataset is sorted by the field, shuffle it when writing or reading.
 
     Attributes:
-        by: name of a context field of ints, bools or text with one value.
+        by: name of a context field with one int, bool or string per record.
         groups: number of different values in a batch.
         each: number of records of each value.
-        padding_values: see `Pad`.
-        padding_side: see `Pad`.
-        pad_to_multiple_of: see `Pad`.
-        empty: see `Pad`.
-        length_name: see `Pad`.
-        mask_name: see `Pad`.
-        seed_name: see `Pad`.
+        padding_values: mapping from field to padding value; see `Pad`.
+        padding_side: side of the padding; see `Pad`.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; see `Pad`.
+        empty: treatment of records without steps; see `Pad`.
+        length_name: name of the tensor with the true lengths, int64 `(B,)`.
+        mask_name: name of the mask of real steps; see `Pad`.
+        seed_name: name of the tensor with a random seed per record; see `Pad`.
     """
 
     by: str
@@ -71,7 +71,7 @@ class Groups(PaddedBatches):
         return self.groups * self.each
 
     def read(self, feed: Feed) -> Batches:
-        """Read batches of values and their records.
+        """Read batches of records, grouped by value.
 
         Raises:
             OptionError: options do not fit the fields.
@@ -90,7 +90,7 @@ class Groups(PaddedBatches):
         return self._planned(feed)[0].map(lambda _, lengths: shape_of(lengths, width(feed.group(), lengths)))
 
     def _planned(self, feed: Feed) -> tuple[Any, int]:
-        """Plan the batches: a `tf.data.Dataset` of their records and lengths, and the number of batches."""
+        """Plan the batches; return a `tf.data.Dataset` of their records and lengths, and the number of batches."""
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         values = _Values.of(feed, self.by)
         count, places = share_places(values.counts // self.each, self.groups)
@@ -123,7 +123,7 @@ class Groups(PaddedBatches):
         def step(state: Any, window: Any) -> Any:
             (waiting, waiting_kinds, waiting_lengths, seen, left, done), (serialized, lengths) = state, window
             kind = values.kinds(serialized)
-            # Keep as many records of each value as its batches need, spread evenly over the epoch.
+            # Each value's batches need a number of its records; keep these, spread evenly over the epoch.
             nth = tf.gather(seen, kind) + _rank(kind)
             share, of = tf.gather(wanted, kind), tf.gather(records, kind)
             keep = (nth + 1) * share // of > nth * share // of
@@ -148,15 +148,15 @@ class Groups(PaddedBatches):
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
-        """Choose the values of the batches that can be filled; return the values, and the updated `left` and `done`.
+        """Choose values for the batches that can be filled now; return them, and the updated `left` and `done`.
 
-        The values with the most batches left go first; ties are broken at random. If a value is needed in all remaining
-        batches but is not ready, the choice is deferred until it is, so that all batches can be filled in the end.
+        The values with the most batches left go first; ties are broken at random. If every remaining batch needs a
+        value that is not ready, the choice waits for that value, so that all batches can be filled in the end.
 
         Args:
-            ready: int64, `(values,)`: number of batches that the waiting records of each value suffice for.
+            ready: int64, `(values,)`: number of batches for which enough records of each value are waiting.
             left: int64, `(values,)`: number of batches that still need each value.
-            done: int64 scalar: number of earlier batches.
+            done: int64 scalar: number of batches chosen so far.
             number: random number that determines the order of the epoch.
             count: number of batches of the epoch.
         """
@@ -183,7 +183,7 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """For each element, count the earlier elements of the same kind: int64 `(n,)`."""
+    """Count, for each element, the earlier elements of the same kind: int64 `(n,)`."""
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -193,7 +193,7 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Compute the largest possible number of batches, and the number of batches that contain each value.
+    """Compute the largest possible number of batches, and how many of them contain each value.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))
@@ -203,11 +203,11 @@ def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.
         groups: number of different values in a batch.
     """
     low, high = 0, int(most.sum()) // groups
-    while low < high:  # binary search; a value can be in a batch only once
+    while low < high:  # binary search; a value is in a batch at most once
         middle = (low + high + 1) // 2
         low, high = (middle, high) if int(np.minimum(most, middle).sum()) >= middle * groups else (low, middle - 1)
     places = np.minimum(most, low)
-    over = int(places.sum()) - low * groups  # less than a batch, or there would be one more
+    over = int(places.sum()) - low * groups  # fewer than `groups`, or one more batch would be possible
     places[np.argsort(-places, kind="stable")[:over]] -= 1
     return low, places
 
@@ -218,9 +218,9 @@ class _Values:
 
     Attributes:
         parser: parser of the field.
-        table: int64, `(values,)`, ascending: each value, or the hash of a text.
+        table: int64, `(values,)`, ascending: the values, or the hashes of strings.
         counts: int64, `(values,)`: number of records of each value.
-        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams
+        known: int64: index of the value of each record, in the order of the files. Plans need it, because their streams
             contain positions instead of records; None for reading.
     """
 
@@ -231,7 +231,7 @@ class _Values:
 
     @classmethod
     def of(cls, feed: Feed, name: str) -> _Values:
-        """Read the values of a field once."""
+        """Read the field of all records and count its values."""
         import tensorflow as tf
 
         field = feed.origin.schema[name]
@@ -261,7 +261,7 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Convert the values of records to int64 `(w,)`: numbers unchanged, texts to a hash."""
+        """Parse the field and convert it to int64 `(w,)`: numbers stay, strings become hashes."""
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()
@@ -270,7 +270,7 @@ class _Values:
         return tf.cast(column.values, tf.int64)
 
     def kinds(self, serialized: Any) -> Any:
-        """Return the index in `table` of the value of each record, int64 `(w,)`."""
+        """Look up the value of each record in `table`; return its index, int64 `(w,)`."""
         import tensorflow as tf
 
         if self.known is not None:

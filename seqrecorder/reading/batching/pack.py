@@ -1,4 +1,4 @@
-"""`Pack`: rows of fixed length, each with several sequences."""
+"""`Pack`: batches of rows of fixed length, each with several sequences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CLASS = 16
 
 
 def length_classes(length: int) -> list[int]:
-    """Return the smallest length of each class, ascending, for lengths up to `length`.
+    """Divide the lengths up to `length` into classes; return the smallest length of each, ascending.
 
     >>> length_classes(40)[-4:]
     [34, 36, 38, 40]
@@ -53,11 +53,10 @@ def length_classes(length: int) -> list[int]:
 def best_fit_rows(sizes: Any, length: int) -> Any:
     """Assign sequences to few rows of at most `length` steps, by best-fit decreasing over classes of lengths.
 
-    Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
-    free space are filled first; each gets as many sequences of the class as would fit if all were as long as the
-    longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
-    one. The loop runs over the few classes instead of the many sequences. Rows are nearly as full as with best-fit
-    decreasing.
+    Classes of similar lengths are assigned from the longest to the shortest, and rows with the least free space are
+    filled first. To decide how many sequences of a class fit into a row, all are treated as long as the longest of the
+    class. Short lengths have classes of their own, so for short sequences the result equals best-fit decreasing. For
+    long ones, rows are nearly as full, and the loop runs over few classes instead of many sequences.
 
     >>> import tensorflow as tf
     >>> best_fit_rows(tf.constant([3, 9, 6, 1, 1], tf.int64), 10).numpy().tolist()
@@ -78,11 +77,11 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     counts = tf.unique_with_counts(kinds, tf.int64).count
     starts = tf.cumsum(counts, exclusive=True)
     longest = tf.gather(ordered, starts)
-    # An extra empty class: without one iteration of the loop its results have no shape.
+    # An extra empty class: the loop must run once, or its results have no shape.
     counts, starts = tf.concat([counts, [0]], 0), tf.concat([starts, [tf.size(sizes, tf.int64)]], 0)
     longest = tf.concat([longest, [length]], 0)
     before = tf.concat([[0], tf.cumsum(ordered)], 0)
-    # All rows but one are filled to more than 8/17 on average: a new row starts only if no other has room for a
+    # All rows but one are filled to more than 8/17 on average, because a new row starts only if no other has room for a
     # sequence that is 1/16 longer than the next one.
     rows = tf.minimum(tf.size(sizes, tf.int64), before[-1] * 17 // (8 * length) + 1) + 1
 
@@ -110,16 +109,18 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
 
-    Each segment goes to the first row with room for all of its sequences. Three orders are tried: stream order,
-    descending by the largest share of a row, and descending by the sum of the shares. The order with the fewest rows
-    wins, so there are never more rows than with plain first-fit.
+    Each segment goes to the first row with room for all of its sequences. The share of a sequence is its length divided
+    by the length of its row. Three orders of segments are tried: stream order, descending by largest share, and
+    descending by sum of shares. The one with the fewest rows wins, so there are never more rows than with plain
+    first-fit.
 
     >>> import tensorflow as tf
     >>> first_fit_rows(tf.constant([[4, 3], [5, 2], [9, 9], [1, 1]], tf.int64), [10, 10]).numpy().tolist()
     [0, 0, 1, 0]
 
     Args:
-        sizes: int64, `(n, groups)`: steps of each segment, at most the length of the group, and not 0 in all groups.
+        sizes: int64, `(n, groups)`: steps of each segment in each group: at most the length of the row, and not 0 in
+            all groups.
         lengths: steps of a row, for each group.
 
     Returns:
@@ -131,7 +132,7 @@ def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     keys = tf.stack([tf.zeros_like(shares[:, 0]), tf.reduce_max(shares, 1), tf.reduce_sum(shares, 1)])
     orders = tf.argsort(keys, direction="DESCENDING", stable=True)
     ordered = tf.transpose(tf.gather(tf.cast(sizes, tf.int32), orders), [1, 2, 0])
-    # Two consecutive rows hold shares of more than 1 together, or the segments of the second would be in the first.
+    # The shares in two consecutive rows add up to more than 1, or the segments of the second would be in the first.
     rows = tf.cast(2 * tf.reduce_sum(shares), tf.int32) + 2
 
     def put_first(number: Any, free: Any, placed: Any) -> Any:
@@ -158,8 +159,8 @@ PLANNED = 1024
 class Pack(Strategy):
     """Batches of rows of `length` steps, each with several concatenated sequences.
 
-    It suits transformers and other models that restrict attention to the steps of one segment. Shapes are fixed, and
-    hardly any step is padding.
+    Use it for transformers and other models that can restrict attention to the steps of one segment. Shapes are fixed,
+    and hardly any steps are padding.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.pack import Pack
@@ -177,8 +178,8 @@ class Pack(Strategy):
     positions [[0, 1, 2, 0], [0, 1, 0, 0]]
     key [[b'a', b'c'], [b'b', b'']]
 
-    A record with feature lists of different lengths (`align=`), such as a sentence and its translation, goes into one
-    row with all its lists: segment n of one list belongs to segment n of the others.
+    Feature lists of different lengths (`align=`), such as a sentence and its translation, stay together in one row:
+    segment n of one list belongs to segment n of the others.
 
     >>> @sr.record
     ... class Pair:
@@ -199,38 +200,39 @@ class Pack(Strategy):
 
     - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
     - `positions` `(B, length)`: position of a step in its segment, from 0 on; 0 for padding.
-    - `sequence_length` `(B,)`: used steps of a row.
-    - `segment_count` `(B,)`: number of segments of a row.
+    - `sequence_length` `(B,)`: number of real steps in a row.
+    - `segment_count` `(B,)`: number of segments in a row.
     - `segment_start` `(B, S)`, only with `too_long="split"`: first step of a segment in its record.
     - For each alignment group except the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
 
-    Context fields have a value per segment: they are `(B, S, ...)`, padded, where S is the largest number of segments
-    in a row of the batch. Records with no steps in any list are left out.
+    Context fields have one value per segment: `(B, S, ...)`, padded, where S is the largest number of segments in a row
+    of the batch. Records with no steps in any list are left out.
 
-    Rows are planned from the lengths of 1,024 records at a time, by best-fit decreasing
-    (`seqrecorder.reading.batching.pack`); for lists of different lengths, by first-fit in the best of three orders. The
-    emptiest rows, which do not fill a batch, are planned again with the next records. Segments of a row are in the
-    order of the stream. Rows are in the order of their first segments, or, if records are shuffled, in random order
-    among the rows planned together.
+    Rows are planned for 1,024 records at a time, by best-fit decreasing (see `best_fit_rows`) or, for lists of
+    different lengths, by first-fit in the best of three orders. If the emptiest rows do not fill a batch, they are
+    planned again with the next records. Within a row, segments keep the order of the stream. Rows are in the order of
+    their first segments; if records are shuffled, the rows planned together are in random order.
 
-    If lengths vary widely, nearly all steps are real; `seqrecorder.plan` gives the figures of your dataset. The number
+    If lengths vary widely, nearly all steps are real; `seqrecorder.plan` gives the figures for your dataset. The number
     of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        length: steps of a row, or a mapping from field to steps, which applies to the alignment group of the field.
+        length: number of steps in a row, or a mapping from field to that number, which applies to its whole alignment
+            group.
         batch_size: rows per batch.
         too_long: treatment of records with more than `length` steps: `"error"` (before anything is read), `"drop"`
             (leave them out), `"cut_end"` (cut off their last steps) or `"split"` (cut them into segments of `length`
-            steps and a remainder). Each segment of a split has the context of the record, which is parsed once per
-            segment. Lists of different lengths cannot be split. A warning counts records that are left out or cut, if
-            the lengths are stored.
+            steps and a remainder). After a split, each segment has the context of its record, and the record is parsed
+            once per segment. Lists of different lengths cannot be split. If the lengths are stored, a warning counts
+            records that are left out or cut.
         fill: whether to concatenate all records and cut the result into rows, as is usual for language models; requires
-            `too_long="split"`. Rows are in the order of the stream, and all are full except the last of an epoch. A
-            record continues in the next row as a new segment.
+            `too_long="split"`. Rows keep the order of the stream, and all rows are full except the last of an epoch. A
+            record that is cut continues in the next row as a new segment.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller, including all its sequences.
-        length_name: name of the used steps of each row.
+        length_name: name for the number of real steps in each row.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the random seed of each segment's record, int32 `(B, S, 2)`; see `Pad`.
+        seed_name: name of the tensor with a random seed per segment (the seed of its record), int32 `(B, S, 2)`; see
+            `Pad`.
     """
 
     length: int | Mapping[str, int]
@@ -278,7 +280,7 @@ class Pack(Strategy):
         return Batches(feed.map_batches(self._packed(feed, lengths), assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
-        """Compute the shapes of batches (see `Strategy`); the steps of all groups are included."""
+        """Compute the shapes of batches (see `Strategy`), counting the steps of all groups."""
         import tensorflow as tf
 
         lengths = self._lengths(feed)
@@ -296,7 +298,7 @@ class Pack(Strategy):
 
         def plan(windows: Any, number: Any) -> Any:
             return pack_batches(
-                rebatched(windows, PLANNED),  # incoming windows end at every file, and may be as small as `shuffle`
+                rebatched(windows, PLANNED),  # incoming windows may be small: files and `shuffle` limit them
                 tuple(lengths.values()),
                 self.batch_size,
                 split=self.too_long == "split",
@@ -308,7 +310,7 @@ class Pack(Strategy):
         return feed.stream(plan, window=PLANNED, group=group)
 
     def _lengths(self, feed: Feed) -> dict[str, int]:
-        """Return the steps of a row for each alignment group.
+        """Return the number of steps in a row for each alignment group.
 
         Raises:
             OptionError: a field cannot be packed, or `length` does not name it.
@@ -329,7 +331,7 @@ class Pack(Strategy):
         return {group: lengths[group] for group in groups}
 
     def _fit(self, feed: Feed, lengths: Mapping[str, int]) -> Feed:
-        """Return the feed of the records that fit into a row, or that are split later."""
+        """Apply `too_long`; return the feed of the records that fit into a row, or that will be split."""
         if self.too_long == "split":
             return feed
         parse = self.too_long == "error"
@@ -348,7 +350,8 @@ class Pack(Strategy):
             schema: fields to build.
             records: parsed record of each segment, ordered by row and then by position in the row.
             lengths: steps of a row, for each group.
-            table: first step, steps and record length of each segment, int64 `(n, 3, groups)`; see `pack_batches`.
+            table: for each segment, its first step, its number of steps and the length of its record, int64
+                `(n, 3, groups)`.
             row: int64, `(n,)`: row of each segment, ascending.
         """
         import tensorflow as tf
@@ -358,7 +361,7 @@ class Pack(Strategy):
         first = tf.cumsum(counts, exclusive=True)
         number = tf.range(tf.size(row, tf.int64)) - tf.gather(first, row) + 1
 
-        # The segments of each row, filled up with the last parsed record, which is empty.
+        # The segments of each row; missing ones refer to the last parsed record, which is empty.
         slot = tf.range(tf.reduce_max(counts))
         slots = tf.where(slot < counts[:, tf.newaxis], first[:, tf.newaxis] + slot, tf.size(row, tf.int64))
 
@@ -367,7 +370,7 @@ class Pack(Strategy):
         for column, (group, length) in enumerate(lengths.items()):
             start, size = table[:, 0, column], table[:, 1, column]
             used = tf.math.unsorted_segment_sum(size, row, rows)
-            # The segment of each step of the batch, and its position there; rows are concatenated.
+            # The segment of each step of the concatenated rows, and the position of the step in it.
             begins = row * length + tf.cumsum(size, exclusive=True) - tf.gather(tf.cumsum(used, exclusive=True), row)
             step = tf.range(rows * length, dtype=tf.int64)
             segment = tf.searchsorted(begins, step, side="right", out_type=tf.int64) - 1
@@ -431,10 +434,10 @@ def pack_batches(
             first segments.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 3, groups], row: tf.int64 [n])`, one
-        entry per segment: its record; for each group its first step, its steps and the steps of the whole record; and
-        its row in the batch, ascending. Its iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any
-        batch.
+        A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 3, groups], row: tf.int64 [n])` with one
+        entry per segment. `serialized` is its record. `table` contains, for each group, its first step, its number of
+        steps and the length of the record. `row` is its row in the batch, ascending. The iterator can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch.
     """
     import tensorflow as tf
 
@@ -467,7 +470,7 @@ def pack_batches(
         return (tf.gather(serialized, later), tf.gather(table, later), index + 1), planned
 
     def cut(serialized: Any, table: Any, row: Any, sizes: Any) -> Any:
-        # `rebatched` calls no function per batch. There may be no sizes, so a 1 is appended; the entries end before it.
+        # `rebatched` calls no function per batch. A 1 is appended as `sizes` may be empty; entries end before it.
         return rebatched(one_element((serialized, table, row)), tf.concat([sizes, [1]], 0))
 
     length, index = lengths[0], tf.zeros([], tf.int64)
@@ -476,7 +479,7 @@ def pack_batches(
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
-    """Return the record of each segment, and the table of `pack_batches`."""
+    """Divide records into segments; return the record of each segment, and the table of `pack_batches`."""
     import tensorflow as tf
 
     most = tf.constant(lengths, tf.int64)
@@ -490,12 +493,12 @@ def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any,
 
 
 def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
-    """Cut concatenated records at the ends of rows; return what `_segments` returns.
+    """Cut concatenated records at the ends of rows; return the record of each segment, and the table of `pack_batches`.
 
     Args:
         lengths: int64, `(n,)`: steps of each record.
         length: steps of a row.
-        before: steps of the leftovers, which begin at the start of a row.
+        before: number of leftover steps; they begin at the start of a row.
     """
     import tensorflow as tf
 
@@ -514,8 +517,8 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:
     """Rank the rows; return the rank of the row of each segment, and the number of rows to emit.
 
-    Only whole batches of rows are emitted: first the rows with leftover segments, so that none waits for long, then the
-    fullest rows. The remaining rows are ranked after these.
+    Only whole batches are emitted. Rows with leftover segments come first, so that no segment waits for long, and then
+    the fullest rows. The remaining rows are ranked after these.
 
     Args:
         row: int64, `(n,)`: row of each segment.
@@ -523,7 +526,7 @@ def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key
         old: number of leftover segments, which come first.
         batch_size: rows per batch.
         finish: bool scalar, whether all rows are emitted.
-        key: int64, `(2,)`, seed of the order of the rows; None for the order of their first segments.
+        key: int64, `(2,)`, seed of the random order of the rows; None for the order of their first segments.
     """
     import tensorflow as tf
 

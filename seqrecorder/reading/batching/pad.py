@@ -50,27 +50,28 @@ class Pad(PaddedBatches):
     Feature lists are `(B, T, *shape)`. Ragged steps are also padded in their own dimension, to the longest step of the
     batch: `(B, T, N, ...)`. T and N are at least 1, since layers such as `Masking` and `LSTM` fail on length 0.
 
-    This strategy is the cheapest, and pads the most: on log-normal lengths 80 % of the steps are padding.
+    Of all strategies, this one takes the least time and pads the most: with log-normal lengths, 80 % of the steps are
+    padding.
 
     Attributes:
         batch_size: records per batch.
-        length: steps of a row, or a mapping from field to steps, which applies to the alignment group of the field.
-            If None, the longest record of each batch decides.
+        length: number of steps in a row, or a mapping from field to that number, which applies to its whole alignment
+            group. None pads to the longest record of each batch.
         too_long: treatment of records with more than `length` steps: `"error"`, `"drop"` (leave them out), `"cut_end"`
-            (cut off their last steps) or `"cut_start"` (their first). Lengths count the remaining steps. A warning
-            counts such records if the lengths are stored.
+            (cut off their last steps) or `"cut_start"` (cut off their first steps). Lengths count the remaining steps.
+            If the lengths are stored, a warning counts such records.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        padding_values: value to pad each field with, by field name; default: zeros (empty text).
-        padding_side: side of the padding, `"right"` or `"left"` (the last steps of all records are in one column), or a
-            mapping from field to side, which applies to the alignment group of the field.
-        pad_to_multiple_of: round T up to a multiple of this number, which gives fewer distinct shapes.
+        padding_values: mapping from field to padding value; default: zeros (empty text).
+        padding_side: side of the padding, `"right"` or `"left"`, or a mapping from field to side, which applies to its
+            whole alignment group. With `"left"`, the last steps of all records are in one column.
+        pad_to_multiple_of: T is rounded up to a multiple of this number, for fewer distinct shapes.
         empty: treatment of records without steps in a list that is read: `"keep"` (a row of padding), `"drop"` (leave
             them out) or `"error"` (while iterating).
-        length_name: name of the true lengths, int64 `(B,)`.
+        length_name: name of the tensor with the true lengths, int64 `(B,)`.
         mask_name: name of the mask of real steps, bool `(B, T)`; None for no mask. The mask of an alignment group other
             than the first is `<group>_<mask_name>`.
-        seed_name: name of the random seeds of the records, int32 `(B, 2)`, which differ in each epoch; None for no
-            seeds.
+        seed_name: name of the tensor with a random seed per record, int32 `(B, 2)`, which differs in each epoch; None
+            for no seeds.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -128,7 +129,7 @@ class Pad(PaddedBatches):
         return self.padding(feed, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
-        """Return the padded length of each group that has a fixed length, and the feed of the records that fit."""
+        """Apply `length` and `too_long`; return the fixed length of each group, if any, and the feed that fits it."""
         targets: dict[str, int] = {}
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if isinstance(self.length, Mapping):

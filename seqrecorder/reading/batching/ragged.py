@@ -28,7 +28,7 @@ def splits_name(group: str) -> str:
 
 @attrs.frozen
 class Ragged(Strategy):
-    """Batches of consecutive records whose feature lists are `tf.RaggedTensor`, without padding.
+    """Batches of consecutive records with feature lists as `tf.RaggedTensor`, without padding.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.ragged import Ragged
@@ -44,9 +44,9 @@ class Ragged(Strategy):
     ...     print(batch["ids"].numpy().tolist(), batch["row_splits"].numpy().tolist())
     [1, 2, 3, 4] [0, 3, 3, 4]
 
-    A feature list is `(B, None, *shape)`; ragged steps add a second ragged dimension. The row of a record that lacks an
-    optional list is empty. Context fields are dense, as with `Pad`, but ragged if their length is unknown. Sparse
-    fields are `tf.SparseTensor`.
+    A feature list is `(B, None, *shape)`; ragged steps add a second ragged dimension. If a record lacks an optional
+    list, its row is empty. Context fields are dense, but ragged if their length is unknown. Sparse fields are
+    `tf.SparseTensor`.
 
     Inside a `tf.function`, as in `model.fit`, reading is as fast as with `Pad`. A Python loop unpacks each
     RaggedTensor separately, and gets slower with each feature list. `flat=True` avoids that;
@@ -57,11 +57,11 @@ class Ragged(Strategy):
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         empty: treatment of records without steps in a list that is read: `"keep"` (an empty row), `"drop"` (leave them
             out) or `"error"` (while iterating).
-        flat: whether to concatenate the steps of all records, `(S, *shape)`, in feature lists of known shape that every
-            record has. They share one `row_splits`, int64 `(B + 1,)`, which is named `<group>_row_splits` for an
-            alignment group other than the first.
-        length_name: name of the lengths, int64 `(B,)`.
-        seed_name: see `Pad`.
+        flat: whether to return feature lists as the concatenated steps of all records, `(S, *shape)`. This applies to
+            lists of known shape that every record has. They share one `row_splits`, int64 `(B + 1,)`, named
+            `<group>_row_splits` for an alignment group other than the first.
+        length_name: name of the tensor with the lengths, int64 `(B,)`.
+        seed_name: name of the tensor with a random seed per record; see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -108,12 +108,12 @@ class Ragged(Strategy):
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
-    """Parse a ragged batch; the names are the same as in `Parser.parse_batch`.
+    """Parse a batch to ragged tensors, with the names that `Parser.parse_batch` uses.
 
     Args:
         parser: parser of the fields.
         serialized: string, `(B,)`.
-        flat: see `Ragged`; the row splits come after the lengths.
+        flat: whether to concatenate the steps; see `Ragged`. The row splits then follow the lengths.
     """
     import tensorflow as tf
 

@@ -1,7 +1,7 @@
 """Batches of slices of records, for `Unroll` and `Window`.
 
-A plan assigns slices of the records of a window to the rows of batches. The records of a plan are parsed once, into
-flat columns, and a batch is one gather per column. No step is ever a `tf.data` element of its own.
+A plan assigns slices of a window of records to the rows of batches. Its records are parsed once, into flat columns, and
+a batch is one gather per column. No step is ever a `tf.data` element of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STEPS = 8192
 
 
 def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) -> tuple[str, ...]:
-    """Return the alignment groups of the fields that are read.
+    """Check that the fields can be cut into slices, and return their alignment groups.
 
     Raises:
         OptionError: there is no feature list, a field cannot be cut, or there are several groups although `several` is
@@ -68,9 +68,9 @@ class Steps:
     """Concatenated steps of one feature list, for the records of a plan.
 
     Attributes:
-        pool: values of all steps, `(1 + S, *shape)`; the first one is the padding.
-        first: int64, `(k + 1,)`: offset of the first step of each record, not counting the padding.
-        sizes: int64, `(k + 1,)`: steps of each record; the last entry means no record.
+        pool: values of all steps, `(1 + S, *shape)`; the first row is the padding.
+        first: int64, `(k + 1,)`: index of the first step of each record, not counting the padding.
+        sizes: int64, `(k + 1,)`: number of steps of each record; the last entry, 0, means no record.
     """
 
     pool: Any
@@ -92,7 +92,7 @@ class Steps:
 
 @attrs.frozen(eq=False)
 class StoredSteps:
-    """Steps of one feature list of one record, as the stored buffer, of which only the gathered part is decoded.
+    """Steps of one feature list of one record, kept as the stored buffer; only gathered steps are decoded.
 
     Attributes:
         field: declaration of the list.
@@ -105,7 +105,7 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Gather steps (see `Steps.gather`); only the part from the first to the last step is decoded."""
+        """Decode the buffer from the first to the last of these steps, and gather them (see `Steps.gather`)."""
         import tensorflow as tf
 
         del rows
@@ -124,9 +124,9 @@ class Parsed:
 
     Attributes:
         names: names of all tensors of the fields, in declaration order.
-        context: values of the k records by field name, `(k + 1, *shape)`; the last value stands for no record.
+        context: values of the k records in each context field, `(k + 1, *shape)`; the last value, 0, means no record.
         lists: `Steps` or `StoredSteps` of each feature list, by name.
-        lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last one means no record and is 0.
+        lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last entry, 0, means no record.
     """
 
     names: tuple[str, ...]
@@ -147,7 +147,7 @@ class Parsed:
 
 
 def buffered_apart(feed: Feed) -> list[Field]:
-    """Return the buffered fields to decode slice by slice; none unless each window has a single record."""
+    """Return the buffered fields to decode slice by slice: none unless each window has a single record."""
     if feed.origin.window(2) > 1 or feed.parser.derivations or feed.parser.crops:
         return []
     fields = [field for field in feed.parser.schema.fields if field.is_list and field.packed and field.buffered]
@@ -164,8 +164,9 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     Args:
         parser: parser of the fields.
         serialized: string, `(k,)`.
-        lengths: int64, `(k,)`, or `(k, groups)` for several groups: planned lengths, which the records must have.
-        where: name of the dataset in errors.
+        lengths: int64, `(k,)`, or `(k, groups)` for several groups: lengths that the plan expects; other lengths are an
+            error.
+        where: label of a record in error messages.
         apart: fields to keep as stored buffers; the plan must have one record then.
     """
     import tensorflow as tf
@@ -247,15 +248,15 @@ def cut_batches(
     whole: bool,
     apart: Sequence[Field] = (),
 ) -> Any:
-    """Build the shaped batches of plans.
+    """Parse the records of plans, cut them into batches, and shape the batches into elements.
 
     A checkpoint contains little more than the current plan and its serialized records.
 
     Args:
         feed: records to read.
-        plans: `tf.data.Dataset` of `(serialized: string [k], lengths: int64 [k], rows: int64 [m], indices: int64
-            [m, ...])`: the records, and for each consecutive row of the batches its record (k for no record) and the
-            index of its slice in that record.
+        plans: `tf.data.Dataset` of `(serialized: string [k], lengths: int64 [k], rows: int64 [m], indices: int64 [m,
+            ...])`: the records with their lengths, and two entries per row of the batches: the index of its record (k
+            for no record), and the index of its slice in that record.
         batch_size: rows per batch; the last batch of a plan may have fewer.
         width: steps of a row.
         assemble: function that builds the tensors of rows from parsed records, `rows` and `indices`.
@@ -264,8 +265,8 @@ def cut_batches(
     """
     import tensorflow as tf
 
-    # Calling a function for each batch costs more than a small batch, so several are gathered at a time. Not so for
-    # stored buffers with shuffled slices: the part to decode would span most of the record.
+    # A function call costs more than a small batch, so each call gathers several. With shuffled slices of stored
+    # buffers it gathers one, since several together would make it decode most of the record.
     together = batch_size * max(1, _STEPS // (batch_size * width))
     together = 1 if apart and feed.options.shuffle else together
 

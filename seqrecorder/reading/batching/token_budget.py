@@ -1,4 +1,4 @@
-"""`TokenBudget`: batches with a limit on their padded steps."""
+"""`TokenBudget`: batches with a limit on their number of padded steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TokenBudgetPlan(LengthPlan):
     options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(turns, self.options, at_random=shuffle > 0)
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
@@ -48,16 +48,16 @@ class TokenBudgetPlan(LengthPlan):
         rows = np.minimum(options.max_steps // widths, options.max_batch_size or options.max_steps)
         rows = rows // options.batch_size_multiple * options.batch_size_multiple
         steps = rows * widths
-        largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal sizes, the one with the longest record
+        largest = int(np.flatnonzero(steps == steps.max())[-1])  # on a tie, the one with the longest record
         return int(rows[largest]), int(distinct[largest])
 
 
 def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False) -> Any:
-    """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
+    """Batch rows of similar length: rows times longest length is at most `max_steps` in each batch.
 
-    Each window is sorted by length and cut greedily from the shortest row on: each batch gets all rows that fit. The
-    last batch of a window may be small, so windows should be large enough for dozens of batches. Only the newest
-    rows, beyond the last multiple of `batch_size_multiple`, are held back, and only until the next window.
+    Each window is sorted by length and cut greedily, starting with the shortest row: each batch takes all rows that
+    fit. The last batch of a window may be small, so windows should be large enough for dozens of batches. If the number
+    of rows is no multiple of `batch_size_multiple`, the newest few rows wait for the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -70,12 +70,12 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
     [b'dddd'] [4]
 
     Args:
-        turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Leave out or split records that are
-            longer than `max_steps // batch_size_multiple` first.
-        options: the strategy. A record of length 0 counts as one step. The very last batch may have a number of rows
-            that is not a multiple of `batch_size_multiple`.
-        at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
-            lengths do not come in runs; False for shortest first.
+        turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Records longer than
+            `max_steps // batch_size_multiple` must be left out or split beforehand.
+        options: the strategy. A record of length 0 counts as one step. The rows of the very last batch need not be a
+            multiple of `batch_size_multiple`.
+        at_random: whether to emit the batches of a window in random order, so that similar lengths do not follow each
+            other; False for shortest first.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with
@@ -166,25 +166,27 @@ class TokenBudget(BatchesByLength):
     of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        max_steps: maximum number of steps in a batch: its records times its padded steps.
+        max_steps: maximum number of steps in a batch, that is, its records times their padded length.
         max_batch_size: maximum number of records in a batch; None for no limit.
-        batch_size_multiple: the number of records in a batch is a multiple of this, except in the last batch.
+        batch_size_multiple: number that divides the number of records in every batch except the last.
         too_long: treatment of records that exceed the budget by themselves: `"error"` (before anything is read),
             `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning counts such records.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller than `batch_size_multiple`.
-        length_field: see `Bucket`. With several lists, records times padded steps are at most `max_steps` for each of
-            them, as fairseq counts `max_tokens` of source and target.
-        length_of: see `Bucket`. With `"sum"`, records times the largest sum are at most `max_steps`, which is right for
-            rows that concatenate the lists. Lists that are padded separately may exceed it, because the longest list
-            of each kind may be in different records.
-        warm_up: see `Bucket`.
-        padding_values: see `Pad`.
-        padding_side: see `Pad`.
-        pad_to_multiple_of: see `Pad`; `max_steps` includes the steps that it adds.
-        empty: see `Pad`.
-        length_name: see `Pad`.
-        mask_name: see `Pad`.
-        seed_name: see `Pad`.
+        length_field: name of the feature list that determines the length, or several names; see `Bucket`. With several,
+            records times padded length is at most `max_steps` for each list, like fairseq's `max_tokens` of source and
+            target.
+        length_of: length of a record with several lists; see `Bucket`. With `"sum"`, records times the largest sum is
+            at most `max_steps`, which fits models that concatenate the lists. Lists that are padded separately may
+            exceed it, because the longest source and the longest target may be in different records.
+        warm_up: `"largest"` adds a first batch of the largest shape; see `Bucket`.
+        padding_values: mapping from field to padding value; see `Pad`.
+        padding_side: side of the padding; see `Pad`.
+        pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; `max_steps` includes the added
+            steps.
+        empty: treatment of records without steps; see `Pad`.
+        length_name: name of the tensor with the true lengths, int64 `(B,)`.
+        mask_name: name of the mask of real steps; see `Pad`.
+        seed_name: name of the tensor with a random seed per record; see `Pad`.
     """
 
     max_steps: int = attrs.field(validator=positive)

@@ -28,7 +28,7 @@ class Unroll(Strategy):
 
     Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, its
     slot starts the next record of the stream in the next batch; the lowest free slot is filled first. A recurrent model
-    keeps the state of each row between batches and resets it where `reset` is true. In TensorFlow 1, this was
+    keeps the state of each row between batches, and resets it if `reset` is true. In TensorFlow 1, this was
     `batch_sequences_with_states`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -44,15 +44,15 @@ class Unroll(Strategy):
     [[3, 0], [5, 6]] [False, True]
 
     Besides the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
-    `segment_index`, `segment_count`, `sequence_length` (real steps of the segment) and `total_length` (steps of its
+    `segment_index`, `segment_count`, `sequence_length` (real steps in the segment) and `total_length` (steps in its
     record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
     are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
     everywhere. Records without steps are left out.
 
-    With `split_records=True` all slots read one record in parallel: slot n of B starts at step `n * T // B` of a record
-    of T steps. So one long text gives full batches. All slots start the next record together, and a slot whose part has
-    ended is padded. `segment_index` numbers the segments of the whole record, from the first part on, and
-    `segment_count` is their total number. The number of batches is known then.
+    With `split_records=True`, all slots read parts of one record in parallel: slot n of B starts at step `n * T // B`
+    of a record of T steps. So one long text gives full batches. All slots start the next record together; until then, a
+    slot whose part has ended is padded. `segment_index` numbers the segments of the whole record, starting in the first
+    part, and `segment_count` is their total number. The number of batches is known in advance.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
     again there. A checkpoint contains at most one window of serialized records, and the records in the slots. Without
@@ -62,17 +62,18 @@ class Unroll(Strategy):
 
     Attributes:
         batch_size: number of slots, which are the rows of a batch.
-        length: steps of a segment, which is a row.
-        tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` continues until all
-            records have ended, with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
-        bucket: whether the records of a window (1,024 or 16 MiB) get slots longest first, by their number of segments,
-            instead of in stream order. Records that start together then end together, and no long record is left alone
-            at the end, so few segments are empty.
+        length: number of steps in a segment; each segment is one row of the batch.
+        tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` goes on with empty
+            slots until all records have ended; `"drop"` ends the epoch before the first batch with an empty slot.
+        bucket: whether to start the records of a window (1,024 or 16 MiB) in descending order of their number of
+            segments, instead of in stream order. Records that start together then end together, and no long record runs
+            alone at the end, so few segments are empty.
         split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
-            leaves out records with fewer steps than slots, and those last batches of a record in which a slot is empty.
-        length_name: name of the real steps of each segment.
+            leaves out records with fewer steps than slots, and ends each record before its first batch with an empty
+            slot.
+        length_name: name for the number of real steps in each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
+        seed_name: name of the tensor with the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -94,7 +95,7 @@ class Unroll(Strategy):
     def read(self, feed: Feed) -> Batches:
         """Read batches of segments.
 
-        A context target has weight 0 in an empty slot.
+        In an empty slot, the sample weight of a context target is 0.
 
         Raises:
             OptionError: a field cannot be cut.
@@ -138,7 +139,7 @@ class Unroll(Strategy):
 
         if self.split_records:
             return mapped(windows, self._in_parallel)
-        # With no more records than slots in a window, most of them would be parsed twice.
+        # If a window had no more records than slots, most records would be parsed twice.
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
             windows = mapped(windows, self._longest_first)
@@ -160,7 +161,7 @@ class Unroll(Strategy):
         )
 
     def _in_parallel(self, serialized: Any, lengths: Any) -> tuple[Any, ...]:
-        """Plan a window with `split_records`: one record after another, each read by all slots."""
+        """Plan a window with `split_records`: all slots read one record, then the next."""
         import tensorflow as tf
 
         batches = self._batches(lengths)
@@ -208,12 +209,13 @@ def segment_counts(lengths: Any, length: int) -> Any:
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
-    """Assign the records of a window to slots; return the slots afterwards, and the plan of the batches so far.
+    """Assign the records of a window to slots; return the updated slots, and the plan of the batches.
 
     Args:
         slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: record of each slot (length 0 for an
             empty slot), and the index of its next segment.
-        window: `(serialized: string [w], lengths: int64 [w], last: bool)`. With `last`, all records in slots end.
+        window: `(serialized: string [w], lengths: int64 [w], last: bool)`. With `last`, the plan continues until all
+            records in slots have ended.
         length: steps of a segment.
     """
     import tensorflow as tf
@@ -229,10 +231,10 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
 
 
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
-    """Assign records to slots until none is left for a free slot; with `last`, until all records have ended.
+    """Assign records to slots until no record is left for a free slot; with `last`, until all records have ended.
 
-    The loop visits only batches in which a slot starts a record. Between two of them only the segment indices change,
-    and these are filled in afterwards.
+    The loop visits only batches in which a slot starts a record. In the batches between these, only the segment indices
+    change; they are filled in afterwards.
 
     Args:
         counts: int64, `(B + w,)`: segments of the records in the B slots (0 for an empty slot), then of the next
@@ -242,7 +244,8 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
 
     Returns:
         `(rows: int64 [n * B], indices: int64 [n * B], row: int64 [B], index: int64 [B])`: record and segment of each
-        slot in each of n batches, and in the batch after them. A record is an index in `counts`; `B + w` means none.
+        slot, first for n batches, then for the batch after them. A record is an index in `counts`; `B + w` means no
+        record.
     """
     import tensorflow as tf
 

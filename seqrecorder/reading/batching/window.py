@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 _FAR = 1 << 40  # a step beyond the end of every record
-_RECORDS = 256  # records per plan; fewer than in other strategies, since each may give thousands of windows
+_RECORDS = 256  # records per plan; fewer than in other strategies, because a record may give thousands of windows
 
 
 def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> NDArray[np.bool_]:
-    """Mark the records whose next step is before `since`, even at the widest distance of their steps."""
+    """Mark the records whose next step would be before `since` even after the largest gap between their steps."""
     record, gaps = np.repeat(np.arange(steps.size), steps), np.diff(times)
     inside = record[1:] == record[:-1]
     widest, ended = np.zeros(steps.size, gaps.dtype), steps > 1
@@ -48,11 +48,11 @@ def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> ND
 
 @attrs.frozen
 class Window(Strategy):
-    """Batches of sliding windows of `length` steps, over all feature lists at once, never across records.
+    """Batches of sliding windows of `length` steps, cut from all feature lists alike and never across records.
 
     A window starts every `shift` steps and contains every `stride`-th step, as in `tf.data.Dataset.window`, where
-    `length` is called `size`. The windows of a record are consecutive; if records are shuffled, the windows of up to
-    256 records (or 16 MiB) are permuted together.
+    `length` is called `size`. Windows come record by record; if records are shuffled, the windows of up to 256 records
+    (or 16 MiB) are mixed at random.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.window import Window
@@ -69,52 +69,53 @@ class Window(Strategy):
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
     Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
-    Besides the fields, batches contain `sequence_length`, the real steps of each window, and `window_index`, its index
-    in its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` contains the steps after the window for each
-    feature list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
+    Batches also contain two int64 tensors `(B,)`: `sequence_length`, the number of real steps in each window, and
+    `window_index`, the index of the window in its record. A `horizon` adds `<field>_horizon` for each feature list,
+    `(B, horizon, ...)`: the steps after the window. `horizon_length` is the number of real steps in it.
 
-    With a fixed `shift`, windows always start at the same point in a cycle: with `shift=7` and daily data, all windows
-    of a record start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on the
-    `seed` of `read`, even if records are not shuffled.
+    With a fixed `shift`, windows may always start at the same point of a cycle: with `shift=7` and daily data, all
+    windows of a record start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on
+    the `seed` of `read`, even if records are not shuffled.
 
     Records are parsed once in groups of up to 256, and batches are gathered from these. A checkpoint contains the
     serialized records of the current group, and 24 bytes for each of their windows.
 
     Attributes:
         length: number of steps in a window; each window is one row of the batch.
-        shift: distance between the starts of windows; None for `length`, which gives no overlap.
-        stride: distance between the steps of a window.
+        shift: number of steps from the start of a window to the start of the next; None for `length`, so that windows
+            do not overlap (if `stride` is 1).
+        stride: distance between consecutive steps of a window.
         batch_size: windows per batch; default: 32, as in Keras.
-        horizon: number of steps after each window to return with it, as the target of a forecast.
-        gap: number of steps to skip between a window and its horizon, for forecasts that must be made in advance.
-            Skipped steps are also `stride` apart.
-        jitter: maximum number of steps by which a window may start earlier or later. All starts are equally likely, but
-            no window starts before its record or is cut off at the end.
+        horizon: number of steps to return after each window, as the target of a forecast.
+        gap: number of steps between a window and its horizon, for forecasts with a lead time. These steps are also
+            `stride` apart.
+        jitter: maximum number of steps by which to move each window at random, forwards or backwards. All moves are
+            equally likely, but no window is moved beyond the start or the end of its record.
         max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
             outweigh short ones; None for all windows.
         tail: treatment of the end of a record. `"keep"` returns every window with at least one step, as
             `tf.data.Dataset.window` does; `"pad"` stops after the first window that reaches the last step; `"drop"`
-            leaves out windows that are not full or whose horizon is not. A window with no horizon steps at all is
+            leaves out windows that are not full or have no full horizon. Windows without any horizon step are always
             left out, unless `future` is set.
-        future: whether to return windows whose horizon is partly or wholly in the future, to forecast from.
-            `horizon_length` is the number of its known steps. A window ends at the last step only if
-            `shift` divides the number of steps before that window; with `shift=1` there always is one.
-        pad: side of the padding, `"end"` or `"start"`. With `"start"`, all windows are full, as with `tail="drop"`, but
-            a record that is too short gives one window that ends with the record and its horizon and is padded at the
-            front.
-        time: name of the feature list with the times of steps, for `since` and `until`. The times of all records are
+        future: whether to also return windows whose horizon lies partly or wholly in the future, to make forecasts.
+            `horizon_length` then counts its known steps. With `shift=1`, there is always a window that ends at the last
+            step; otherwise only if `shift` divides the number of steps before that window.
+        pad: side of the padding, `"end"` or `"start"`. With `"start"`, windows are full, as with `tail="drop"`. But a
+            record that is too short gives one window, padded at the front so that the window, with its horizon, ends
+            with the record.
+        time: name of the feature list with the time of each step, for `since` and `until`. The times of all records are
             read once before the first batch.
-        since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` is measured from
-            the first window of a record, whose horizon starts at the first step at or after `since` that has
-            a full window before it. Without a horizon, the first step that is not in the previous window must be at or
-            after this time; windows without such a step are left out.
-        until: time before which the horizon of a window must start. A horizon wholly in the future (`future`) is
-            considered to be before it if no step of the record is at or after `until`. A record is treated
-            as ended, and yields no windows, if its next step would be before `since` even after its largest gap.
+        since: earliest time at which a horizon may start; the window itself may be earlier. The first horizon of a
+            record starts at the first step at or after this time that has a full window before it (with `pad="start"`,
+            at least one step). `shift` counts from that window. Without a horizon, `since` applies to the first step of
+            a window that the previous window lacks; windows without such a step are left out.
+        until: time before which a horizon must start. With `future`, a horizon wholly in the future is accepted if no
+            step of its record is at or after `until`. But a record counts as ended, and gives no windows, if its next
+            step would be before `since` even after the largest gap between its steps.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_name: name for the number of real steps in each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the random seed of each window's record, int32 `(B, 2)`; see `Pad`.
+        seed_name: name of the tensor with the random seed of each window's record, int32 `(B, 2)`; see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
@@ -146,7 +147,7 @@ class Window(Strategy):
 
     @property
     def distance(self) -> int:
-        """Steps between the starts of consecutive windows."""
+        """Number of steps from the start of a window to the start of the next."""
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
@@ -163,29 +164,29 @@ class Window(Strategy):
 
     @property
     def _known(self) -> int:
-        """Steps after a window that must exist for it to be full."""
+        """Number of steps that must follow a full window."""
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
-        """Return the last step at which a window with full horizon can start; negative if there is none."""
+        """Return the last step at which a window with a full horizon can start; negative if there is none."""
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     @property
     def _offset(self) -> int:
-        """Steps from the start of a window to its horizon, or to the first step that the previous window lacks."""
+        """Number of steps from a window's start to its horizon, or to its first step that the previous window lacks."""
         if self.horizon:
             return (self.length + self.gap) * self.stride
         return -(-max((self.length - 1) * self.stride + 1 - self.distance, 0) // self.stride) * self.stride
 
     def _first(self, lengths: Any, spans: Any, xp: Any) -> Any:
-        """Return the start of the first window of each record (arguments as for `counts`)."""
-        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # with one real step
+        """Return the start of the first window of each record; see `counts` for the arguments."""
+        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # leaves one real step
         if self.since is not None:
             return xp.maximum(spans[:, 0] - self._offset, least)
         return xp.maximum(xp.minimum(self.room(lengths), 0), least)
 
     def _stop(self, lengths: Any, spans: Any, xp: Any) -> Any:
-        """Return the step before which the windows of each record must start (arguments as for `counts`)."""
+        """Return the step before which the windows of each record must start; see `counts` for the arguments."""
         endless = xp.where(spans[:, 1] < lengths, spans[:, 1], _FAR) if self.future else spans[:, 1]
         return endless - self._offset
 
@@ -243,7 +244,7 @@ class Window(Strategy):
         return Batches(streamed, batch_count(drawn, self.batch_size, drop_remainder=self.drop_remainder))
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
-        """Return the alignment group to cut, and the feed with the spans of its records."""
+        """Return the alignment group to cut, and the feed; with `time`, compute the spans of its records."""
         group = groups_of_steps(self, feed.parser.schema)[0]
         if self.time is None:
             return group, feed
@@ -302,7 +303,7 @@ class Window(Strategy):
             number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
             inside = self._inside(places)
             real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
-            # Each row counts one row, its steps and its real steps; sum them per batch.
+            # One line per row: 1, its steps and its real steps. The sum of the lines of a batch is its shape.
             lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.length, tf.int64)), real], 1)
             return tf.math.segment_sum(lines, number)
 
@@ -322,14 +323,14 @@ class Window(Strategy):
         )
 
     def _locate(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
-        """Return the record of each window, int64 `(m,)`, and its index in the record and start, int64 `(m, 2)`."""
+        """Return the record of each window, int64 `(m,)`, and the window's index and start in it, int64 `(m, 2)`."""
         import tensorflow as tf
 
         many = self.counts(lengths, tf, spans)
         rows = tf.repeat(tf.range(tf.size(many, tf.int64)), many)
         indices = rows_of(tf.zeros_like(many), many)
         if self.max_windows is not None:
-            # Keep the first `max_windows` of each record in a random order of all windows.
+            # Put all windows in random order, and keep the first `max_windows` of each record.
             figures = draw_below(tf.fill(tf.shape(rows), tf.constant(1 << 40, tf.int64)), number, index)
             order = tf.argsort(figures)
             order = tf.gather(order, tf.argsort(tf.gather(rows, order), stable=True))
@@ -346,7 +347,7 @@ class Window(Strategy):
         return rows, tf.stack([indices, starts], 1)
 
     def _inside(self, places: Any) -> Any:
-        """Return the steps of windows, int64 `(m, length)`; steps before the record become `_FAR`, which is padding."""
+        """Return the positions of each window's steps, int64 `(m, length)`; `_FAR` (padding) before the record."""
         import tensorflow as tf
 
         inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
@@ -371,17 +372,17 @@ class Window(Strategy):
 def plan_windows(
     windows: Any, locate: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
 ) -> Any:
-    """Plan whole batches (see `cut_batches`); the rest of the slices waits for the next window of records.
+    """Plan whole batches of slices (see `cut_batches`); remaining slices wait for the next window of records.
 
     Args:
-        windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans after the
-            lengths, int64 `[w, 3]`.
-        locate: function of the lengths of a window, its spans and its index. It returns the record of each slice, int64
-            `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
+        windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`; with spans, lengths are
+            `[w, 3]`: the length and its span.
+        locate: function that takes the lengths, the spans and the index of a window of records. It returns the record
+            of each slice, int64 `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
         batch_size: rows per batch.
         seed: int64 scalar, seed of the random order of the slices of a window; None to keep their order.
         drop_remainder: whether to drop the last batch if it is smaller.
-        alone: whether each window is a separate plan, whose last batch may be smaller; no record is copied then.
+        alone: whether to plan each window of records by itself, which copies no record; its last batch may be smaller.
     """
     import tensorflow as tf
 
