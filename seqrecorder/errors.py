@@ -289,3 +289,10 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(name, list(candidates), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def check_count(name: str, value: object, least: int = 1) -> int:
+    """Return a count unchanged; raise `OptionError` unless it is an int of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
+    return value

@@ -49,7 +49,7 @@ BUDGETS = {
     "codec": (3090, 13),
     "dataset": (3790, 15),
     "writing": (2930, 11),
-    "reading": (3950, 24),
+    "reading": (3940, 24),
     "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),

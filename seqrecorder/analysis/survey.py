@@ -262,7 +262,7 @@ def _readable(
 def _survey_chunk(
     facts: Survey, split: str, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
 ) -> None:
-    """Add the facts of a chunk: missing values, times that go backwards, stored padding, and extreme records."""
+    """Add the findings for one chunk: missing values, times that go backwards, stored padding, and extreme records."""
     missing, empty = np.zeros(positions.size, np.int64), np.zeros(positions.size, np.int64)
     longest = np.zeros(positions.size, np.int64)
     for field in fields:

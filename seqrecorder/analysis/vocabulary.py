@@ -17,7 +17,7 @@ import numpy as np
 from seqrecorder.analysis.numbers import Tally
 from seqrecorder.analysis.stats import by_pieces, selections_of
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
-from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
+from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, check_count
 from seqrecorder.schema.display import bars, html_table, join, number_of
 from seqrecorder.storage.files import local_path, sealed, unsealed, write_file
 
@@ -266,8 +266,7 @@ class Vocabulary:
     ids: Mapping[Any, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        if isinstance(self.oov_buckets, bool) or not isinstance(self.oov_buckets, int) or self.oov_buckets < 0:
-            raise OptionError(f"oov_buckets: expected an int of 0 or more, got {self.oov_buckets!r}")
+        check_count("oov_buckets", self.oov_buckets, 0)
         known = [*self.reserved, *self.tokens]
         kinds = {type(token) for token in known}
         if not known or len(kinds) > 1 or not kinds <= {str, bytes, int, bool}:
@@ -327,8 +326,8 @@ class Vocabulary:
             SchemaError: there is no field of this name.
         """
         for option, value in (("min_count", min_count), ("max_size", max_size), ("prune", prune)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise OptionError(f"{option}: expected an int of 1 or more, got {value!r}")
+            if value is not None:
+                check_count(option, value)
         if field is not None:
             source = selections_of(source, split)
             source = {"train": source["train"]} if split is None and "train" in source else source

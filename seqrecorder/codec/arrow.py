@@ -375,7 +375,7 @@ class Table:
 
 
 def table_of(data: Any) -> Table:
-    """Wrap a table in memory, or a stream, as a `Table`.
+    """Wrap an in-memory table or a stream as a `Table`.
 
     Args:
         data: table that `is_table` accepts.

@@ -502,7 +502,7 @@ def _arguments(schema: Schema) -> list[str]:
 
 
 def only_stores(record_class: Any, fields: int) -> bool:
-    """Check whether creating a record only normalises and stores its fields, without running user code."""
+    """Check whether creating a record only normalizes and stores its fields, without running user code."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:
         return False

@@ -73,7 +73,7 @@ def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tup
 
 
 def varints(numbers: Any) -> Any:
-    """Encode numbers as protobuf varints, strings of up to `_DIGITS` bytes.
+    """Encode each number as a protobuf varint, a string of at most `_DIGITS` bytes.
 
     Args:
         numbers: non-negative numbers, int64 `(n,)`.

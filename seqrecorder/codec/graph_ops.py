@@ -316,7 +316,7 @@ def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any
 
 
 def sparse_to_dense(sparse: Any, field: Field) -> Any:
-    """Convert a sparse batch to dense, with zeros or empty text elsewhere."""
+    """Convert a sparse batch to a dense one; fill missing entries with zeros or empty strings."""
     import tensorflow as tf
 
     default = "" if field.element.is_text else None

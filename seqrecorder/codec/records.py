@@ -57,7 +57,7 @@ class RecordCodec:
         return self._parser.specs.public()
 
     def parse(self, serialized: Any) -> dict[str, Any]:
-        """Parse one record to tensors."""
+        """Parse one record into tensors."""
         return _without_autograph(self._with_images(self._parser.parse), serialized)
 
     def parse_batch(self, serialized: Any) -> dict[str, Any]:

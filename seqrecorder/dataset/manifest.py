@@ -509,9 +509,9 @@ class Manifest:
 
     @property
     def shares(self) -> Shares | None:
-        """Requested and actual shares, overall and in each stratum; None for splits without shares.
+        """Requested and actual shares, overall and in each stratum; the requested share is None if a split has none.
 
-        Strata count source records, before hooks skip or split them.
+        Stratum sizes are counted in source records, before hooks skip or split them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:

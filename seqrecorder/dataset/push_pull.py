@@ -107,7 +107,7 @@ def _rename(
 
 
 def unique_name(name: str, sha256: str, lengths_sha256: str, label: str) -> str:
-    """Add a label and the digest of the contents to the name of a shard; leave a name that has them unchanged."""
+    """Append a label and a content digest to the name of a shard, unless the name already has them."""
     stem, end = name.removesuffix(_RECORDS), _token(sha256, lengths_sha256)
     return name if stem.endswith(end) else f"{stem}{label}{end}{_RECORDS}"
 
@@ -171,7 +171,7 @@ class Destination:
     def standing(
         self, schema: Schema, *, append: bool = False, overwrite: bool = False, compression: Compression = None
     ) -> Standing:
-        """Check that the URL may be written, and return its state; see `seqrecorder.dataset.generations.standing`."""
+        """Check that writing to the URL is allowed, and return its state (see `generations.standing`)."""
         if append:
             path = dataset_at(self.place.url) if self.text is None else cached(self.place, self.text)
             return standing(path, schema, append=True, overwrite=False, compression=compression)

@@ -293,7 +293,7 @@ def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
 
 
 def _copy_listings(directory: Path, staging: Path, shards: Sequence[SalvagedShard]) -> Iterator[str]:
-    """Copy each `examples.csv` of a split without losses; yield the reasons why others are left out."""
+    """Copy the `examples.csv` of each split that lost no records; for other splits, yield why it was not copied."""
     damaged = {Path(shard.path).parent.name for shard in shards if shard.losses or shard.lost}
     for split in dict.fromkeys(Path(shard.path).parent.name for shard in shards):
         for listing in sorted((directory / split).glob("examples*.csv")):

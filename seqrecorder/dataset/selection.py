@@ -25,7 +25,7 @@ from seqrecorder.dataset.manifest import lengths_picture
 from seqrecorder.dataset.record_store import RecordStore, Rows, ascends
 from seqrecorder.dataset.shard_set import Selected
 from seqrecorder.dataset.splits import lowest_ranked
-from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
+from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError, check_count
 from seqrecorder.schema.display import cut, html_table, number_of
 
 if TYPE_CHECKING:
@@ -266,9 +266,7 @@ class Selection(Selected, Generic[R]):
             ShardReadError: while iterating: a selected record is damaged.
             RecordError: while iterating: a record cannot be decoded.
         """
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise OptionError(f"size: expected an int of 1 or more, got {size!r}")
-        return self._rows.columns(fields, size)
+        return self._rows.columns(fields, check_count("size", size))
 
     def lengths(self, group: str | None = None) -> NDArray[np.int64]:
         """Return the number of steps of each record, int64 `(n,)`, from the lengths files, without parsing.

@@ -16,7 +16,7 @@ import attrs
 import keras
 import numpy as np
 
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, check_count
 from seqrecorder.storage.files import (
     faults_around,
     sealed,
@@ -220,8 +220,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def __init__(self, directory: str | os.PathLike[str], *, every: int = 1000, keep: int = 2) -> None:
         super().__init__()
         for name, value in (("every", every), ("keep", keep)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise OptionError(f"Resume: {name}: expected an int of 1 or more, got {value!r}")
+            check_count(f"Resume: {name}", value)
         self.directory, self.every = directory, every
         self._states = SavedStates(directory, keep)
 

@@ -14,9 +14,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, check_count
 from seqrecorder.legacy.graph import DEFAULT_SEED
-from seqrecorder.reading.strategy import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

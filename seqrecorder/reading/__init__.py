@@ -3,4 +3,4 @@
 Shards, manifests and selections are in `seqrecorder.dataset`.
 """
 
-__all__ = ["batch", "batching", "derived_fields", "plan", "read", "read_records", "sample_weights", "strategy"]
+__all__ = ["batch", "batching", "derived_fields", "plan", "read", "read_records", "sample_weights"]

@@ -15,11 +15,11 @@ import numpy as np
 from seqrecorder.codec.elements import encode_elements, lengths_of, serialize_fields
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
-from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.errors import OptionError, check_count, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.elements import Elements
 from seqrecorder.reading.order import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
-from seqrecorder.reading.strategy import WINDOW, Feed, Strategy, check_count
+from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
@@ -266,7 +266,7 @@ class _ElementFeed(Feed):
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
-        """Apply a transformation to the windows of elements of each epoch (see `Feed.stream`)."""
+        """Apply a transformation to each epoch's windows of elements (see `Feed.stream`)."""
         import tensorflow as tf
 
         size = -(-window // multiple) * multiple

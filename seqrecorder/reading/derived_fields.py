@@ -261,10 +261,10 @@ class DerivedFields:
             vocabulary: mapping from field to its `Vocabulary`; see `read`.
             normalize: statistics to normalize fields with; see `read`.
             normalize_targets: whether to normalize targets as well.
-            horizons: mapping from tensor that the strategy adds to its source field (see `Carried.names`).
+            horizons: source field of each tensor that the strategy adds, by tensor name (see `Carried.names`).
 
         Raises:
-            SchemaError: there is no field of that name.
+            SchemaError: an option names a field that does not exist.
             OptionError: a field does not fit an option.
         """
         masks = {mask.source: mask for mask in mask_missing(chosen, missing)}
@@ -412,7 +412,7 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
 
     Raises:
         OptionError: a field does not contain floats, or another field has the name of its mask.
-        SchemaError: there is no field of that name.
+        SchemaError: an option names a field that does not exist.
     """
     if missing is None:
         return []
@@ -450,7 +450,7 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
 
     Raises:
         OptionError: an argument has the wrong type, or a field is mapped twice.
-        SchemaError: there is no field of that name.
+        SchemaError: an option names a field that does not exist.
     """
     whole = getattr(normalize, "normalizers", None)
     if whole is not None:

@@ -476,7 +476,7 @@ class PlannedReads:
         return rebatched(flat_mapped(runs, lambda run: self._run(run, window)), window)
 
     def _run(self, run: Any, window: int) -> Any:
-        """Read the records of a run in windows; an empty last window checks that the run is complete."""
+        """Read the records of a run in windows; check at its end, with an empty window, that none is missing."""
         import tensorflow as tf
 
         shard, row, count, start, stop = tf.unstack(run)

@@ -16,7 +16,7 @@ from seqrecorder.codec.graph_ops import INDEX, SEED, check_steps, with_numbers
 from seqrecorder.codec.parse import Parser, encoded_images
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
-from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.errors import OptionError, check_count, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
 from seqrecorder.reading.batching.groups import Groups
@@ -29,7 +29,7 @@ from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import Elements
 from seqrecorder.reading.order import Limits, StreamOptions, check_seed, record_length
 from seqrecorder.reading.oversampling import oversampling
-from seqrecorder.reading.strategy import WINDOW, Feed, Single, check_count, log_once, nothing_comes
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.derived_fields import Output
-    from seqrecorder.reading.strategy import Batches, Strategy
+    from seqrecorder.reading.strategy import (
+        Batches,
+        Strategy,
+    )
     from seqrecorder.schema.schema import Schema
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, check_count
 from seqrecorder.reading.order import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
@@ -418,13 +418,6 @@ def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
     """Add a check to the graph that no length is 0, for `empty="error"`; return the lengths."""
     message = f"{feed.origin.where}: a record without steps{_of(group)} (empty='keep' and 'drop' allow them), lengths"
     return checked(lengths, lengths > 0, message, lengths)
-
-
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return a count unchanged; raise `OptionError` unless it is an int of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
-    return value
 
 
 # Validators; attrs calls them with the strategy, the attribute and the value.

@@ -194,7 +194,7 @@ class Schema:
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """Mapping of alignment group to the group that it follows and its rate, for groups with a rate."""
+        """Rate of each alignment group that has one: the group that it follows, and its steps per step."""
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:

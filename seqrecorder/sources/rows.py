@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.codec.arrow import compute, cut_batch, one_array
-from seqrecorder.errors import OptionError, SourceError
+from seqrecorder.errors import OptionError, SourceError, check_count
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.tables import check_names, open_table
 from seqrecorder.sources.text import in_chunks
@@ -388,8 +388,7 @@ class RowGroups(TableSource):
     ) -> None:
         super().__init__(table, schema, cast=cast, on_error=on_error)
         self.by, self.order = ((part,) if isinstance(part, str) else tuple(part or ()) for part in (by, order))
-        if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
-            raise OptionError(f"memory: expected bytes, 1 or more, got {memory!r}")
+        check_count("memory", memory)
         self.column_of = mapped_columns(schema, table, columns)
         sparse = next((field.name for field in schema.fields if field.sparse is not None), None)
         if sparse is not None:

@@ -819,7 +819,9 @@ class FileState:
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Build a decorator that caches a function of a path by the state of the file, unless the file has just changed.
+    """Build a decorator that caches the results of a function of a path.
+
+    A result is reused while the file is unchanged; for a file that was modified moments ago, it is not cached.
 
     >>> import os, pathlib
     >>> @remember(most=16)

@@ -151,10 +151,10 @@ class Progress:
     """Progress bar on stderr, through tqdm.
 
     Args:
-        show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal, or
-            the output of a notebook.
+        show: True forces the bar, False hides it. None shows it if tqdm is installed and stderr is a terminal or a
+            notebook.
         label: name of the task.
-        unit: unit of the count.
+        unit: what is counted.
 
     Raises:
         OptionError: `show` is not a bool or None, or is True without tqdm.

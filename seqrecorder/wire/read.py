@@ -214,11 +214,11 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Find the values of feature lists in which every feature has `width` bytes of values.
+    """Locate the values in feature lists whose features all contain exactly `width` bytes of values.
 
     Args:
         lists: spans of the feature lists.
-        width: size of the only value of a bytes feature, or of all numbers of a float feature, in bytes.
+        width: bytes of values in each feature: its single value, or all its floats together.
         kind: `bytes` or `float`.
 
     Returns:

@@ -219,7 +219,7 @@ class _Costs:
         return self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Time the encoding of a chunk and, if `pickling` is the time to pickle its sources, also its copy."""
+        """Time the encoding of a chunk; if `pickling`, the time to pickle it, is known, also time its copy."""
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start

@@ -26,7 +26,7 @@ from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, writ
 from seqrecorder.dataset.push_pull import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits import TimeRule
-from seqrecorder.errors import ManifestError, OptionError, did_you_mean
+from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of
 from seqrecorder.storage.processes import Progress, cleanup_when_terminated, kept_from_children, scratch
@@ -214,9 +214,8 @@ class WriteOptions:
         if self.shards is not None and self.shard_bytes is not None:
             raise OptionError(f"give shards or shard_bytes, not both (got {self.shards} and {self.shard_bytes})")
         for name in ("shards", "shard_bytes"):
-            value = getattr(self, name)
-            if value is not None and (not _is_int(value) or value < 1):
-                raise OptionError(f"{name}: expected an int of 1 or more, got {value!r}")
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
 
     def _check_assets(self) -> None:
         check_names(self.assets, "asset")

@@ -12,7 +12,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import checked, count_up_to, index_range, joined, longest_of, rows_at, to_longest
 from seqrecorder.codec.parse import length_name
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, check_count
 from seqrecorder.reading.order import (
     LENGTH_OF,
     JointLength,
@@ -22,16 +22,7 @@ from seqrecorder.reading.order import (
     record_length,
     shuffle_window,
 )
-from seqrecorder.reading.strategy import (
-    AHEAD_BYTES,
-    Batches,
-    PaddedBatches,
-    check_count,
-    not_empty,
-    one_of,
-    positive,
-    shape_of,
-)
+from seqrecorder.reading.strategy import AHEAD_BYTES, Batches, PaddedBatches, not_empty, one_of, positive, shape_of
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
 
 if TYPE_CHECKING:
@@ -41,7 +32,10 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.graph_ops import Padding
     from seqrecorder.reading.order import LengthCounts, LengthOf, RecordLength
-    from seqrecorder.reading.strategy import Carried, Feed
+    from seqrecorder.reading.strategy import (
+        Carried,
+        Feed,
+    )
     from seqrecorder.schema.schema import Schema
 
     Plan = Callable[[Any, "Turn"], tuple[Any, Any]]

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, check_count
 from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
 from seqrecorder.reading.strategy import (
     Batches,
     PaddedBatches,
     batch_count,
     by_group,
-    check_count,
     fit_lengths,
     one_of,
     positive,
@@ -24,7 +23,9 @@ from seqrecorder.reading.strategy import (
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.strategy import (
+        Feed,
+    )
 
 TOO_LONG = ("error", "drop", "cut_end", "cut_start")
 

@@ -1,4 +1,4 @@
-"""`TokenBudget`: batches with a limit on their number of padded steps."""
+"""`TokenBudget`: batches that contain at most a given number of padded steps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
 
     Each window is sorted by length and cut greedily, starting with the shortest row: each batch takes all rows that
     fit. The last batch of a window may be small, so windows should be large enough for dozens of batches. If the number
-    of rows is no multiple of `batch_size_multiple`, the newest few rows wait for the next window.
+    of rows is not a multiple of `batch_size_multiple`, the newest few rows wait for the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -74,8 +74,8 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
             `max_steps // batch_size_multiple` must be left out or split beforehand.
         options: the strategy. A record of length 0 counts as one step. The rows of the very last batch need not be a
             multiple of `batch_size_multiple`.
-        at_random: whether to emit the batches of a window in random order, so that similar lengths do not follow each
-            other; False for shortest first.
+        at_random: whether to emit the batches of a window in random order, so that batches of similar length do not
+            follow one another. If False, the shortest come first.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with

@@ -347,7 +347,7 @@ class Window(Strategy):
         return rows, tf.stack([indices, starts], 1)
 
     def _inside(self, places: Any) -> Any:
-        """Return the positions of each window's steps, int64 `(m, length)`; `_FAR` (padding) before the record."""
+        """Return the positions of each window's steps, int64 `(m, length)`; those before the record are `_FAR`."""
         import tensorflow as tf
 
         inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride

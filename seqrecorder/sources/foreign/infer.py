@@ -1,6 +1,6 @@
-"""Inference of the schema of TFRecord files written by other programs, and the source code of its class.
+"""Schema inference for TFRecord files that other programs wrote, with the source code of a matching class.
 
-The inference describes only the inspected records: the type and number of values of each feature, and which features
+The result describes only the inspected records: the type and number of values of each feature, and which features
 have equal lengths. The dtype of bytes for `tf.io.decode_raw` is not stored in files, so the user must pass it.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import objects
 from seqrecorder.dataset.shard_set import common_compression
-from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, check_count, did_you_mean
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
 from seqrecorder.schema.schema import Schema
@@ -339,8 +339,8 @@ def infer(
     """
     if not name.isidentifier() or name in RESERVED or keyword.iskeyword(name):
         raise OptionError(f"name: expected a class's name, got {name!r}")
-    if records is not None and (not isinstance(records, int) or isinstance(records, bool) or records < 1):
-        raise OptionError(f"records: expected a number of 1 or more, or None for all, got {records!r}")
+    if records is not None:
+        check_count("records", records)
     declared = _declared(raw or {}, shapes or {})
     files = files_named(paths)
     profiled = profile(_sample(files, records, compression))

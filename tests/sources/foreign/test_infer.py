@@ -181,7 +181,7 @@ def test_bad_arguments_are_named(tmp_path):
         infer(path, raw={"n": "uint8"})
     with pytest.raises(sr.OptionError, match="name: expected a class's name, got '1'"):
         infer(path, name="1")
-    with pytest.raises(sr.OptionError, match="records: expected a number of 1 or more"):
+    with pytest.raises(sr.OptionError, match="records: expected an int of 1 or more"):
         infer(path, records=0)
 
 
