@@ -320,7 +320,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Window(3, shift=2, batch_size=4, tail="pad"),
         Window(2, stride=2, shift=5, batch_size=100, tail="pad", horizon=1),
         Window(50, batch_size=3),
-        pytest.param(Window(50, batch_size=3, tail="drop"), marks=pytest.mark.nightly),
+        pytest.param(Window(12, batch_size=3, tail="drop"), marks=pytest.mark.nightly),
         Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
         Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1),
         Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3),
