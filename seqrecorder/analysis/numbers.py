@@ -295,7 +295,7 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Sum of the numbers; beyond the limit of distinct values, the rounded product of mean and count."""
+        """Sum of the numbers; with too many distinct values to count each, the mean times the count, rounded."""
         values, counts = self.numbers.distributions[0].steps()
         exact = self.numbers.distributions[0].values is not None
         return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)

@@ -888,7 +888,7 @@ def _field_of_labels(schema: Schema, by: str) -> Field:
 
 
 def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping[str, Column], records: int) -> None:
-    """Add columns of records to the statistics of each value of a field."""
+    """Add columns to the statistics that are grouped by the values of a field."""
     labels = columns[field.name]
     present = np.ones(records, bool) if labels.present is None else labels.present
     values = labels.values.tolist()

@@ -592,10 +592,10 @@ def _require(ok: object) -> None:
 
 
 class SingleDecoder:
-    """Decoder of single records of one schema, for selections by position and `Schema.decode`.
+    """Decoder of one record at a time, used by selections and `Schema.decode`.
 
-    For a single short record, the overhead of numpy is 20 to 70 times the decoding itself, so each field has its own
-    function without numpy. Errors are left to `ColumnDecoder`.
+    For a short record, numpy's overhead takes 20 to 70 times as long as the decoding itself, so each field has a
+    function that does without numpy. Errors are left to `ColumnDecoder`.
 
     >>> import seqrecorder as sr
     >>> @sr.record

@@ -535,7 +535,7 @@ class Parser:
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
-        """Find the records that have the features of each field, unless the output of the parse op shows it."""
+        """Find which records contain each field, for fields whose parsed values do not show that."""
         import tensorflow as tf
 
         doubtful: dict[str, Any] = {}

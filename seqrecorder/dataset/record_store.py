@@ -393,7 +393,7 @@ class RecordStore:
         return hashes[order], split.start + order
 
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the byte offsets of the start and end of runs of adjacent records, int64 `(n, 2)`; 0 for GZIP shards.
+        """Find where each run of adjacent records starts and ends, in bytes, int64 `(n, 2)`; 0 for GZIP shards.
 
         Args:
             files: index of the shard of each run, int64 `(n,)`.

@@ -101,7 +101,7 @@ def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
 class Absent(type):
     """Placeholder for a removed name, which can be imported, subclassed and used in annotations, but not called.
 
-    It allows importing a script for its input pipeline even if the script also defines a model.
+    So a script can be imported for its input pipeline, even if it also defines a model.
 
     >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "; models are Keras's now")
     >>> class Mine(cell):

@@ -48,7 +48,7 @@ class Feed:
         after: operations that run with it, for their side effects.
         components: the enqueued tensors, and a `SparseSlot` for each serialized sparse tensor.
         many: whether the components are enqueued row by row.
-        keep: a bool tensor, and its value for elements that are enqueued; None if all are enqueued.
+        keep: a bool tensor and the value that marks an enqueued element; None if all are enqueued.
         threads: the number of threads that run the operation.
     """
 

@@ -266,7 +266,7 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
 
 
 def records_of(path: Any, compression: str = "", *, keyed: bool) -> Any:
-    """Read one file as `tf_records` does, but with a path tensor and with optional keys, which are slow."""
+    """Read one file like `tf_records`, but from a path tensor, and with optional keys (which are slow to build)."""
     import tensorflow as tf
 
     if not keyed:

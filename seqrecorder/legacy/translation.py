@@ -366,7 +366,7 @@ class Translation:
 
 
 def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:
-    """Map a function that runs sections; a Python function inside may end the dataset, as it once closed the queue."""
+    """Map a function that runs sections. A Python function in it may end the dataset, as it could close a queue."""
     from tensorflow.python.data.ops import map_op
 
     if any(op.type in PYTHON for section in sections for op in section.inner.values()):

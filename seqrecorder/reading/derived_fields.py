@@ -318,7 +318,7 @@ class DerivedFields:
         return derived_schema(self.stored, self.derivations)
 
     def choose(self, chosen: Schema) -> Schema:
-        """Extend the chosen stored fields by all fields derived from them."""
+        """Add to the chosen stored fields all fields that are derived from them."""
         return derived_schema(chosen, derivations_of(chosen, self.derivations))
 
     def made_of(self, wanted: Schema) -> set[str]:

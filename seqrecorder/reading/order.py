@@ -312,7 +312,7 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
 
     Args:
         length: name of an alignment group, or a combination of several groups.
-        lengths: mapping from alignment group to the lengths of records in it, int64, arrays or tensors.
+        lengths: lengths of the records, int64 arrays or tensors, by alignment group.
         xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]

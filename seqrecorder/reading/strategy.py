@@ -175,7 +175,7 @@ class Feed:
         return None if lengths is None else LengthCounts.of(lengths)
 
     def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
-        """Return a feed that also crops the sequences of one or several groups, after the crops of this feed."""
+        """Return a feed that applies one more crop, to one or several groups."""
         crops = dict(self.options.crops)
         for name in groups_of(group):
             crops[name] = (*crops.get(name, ()), steps)

@@ -150,7 +150,7 @@ def _widens(old: ElementType, new: ElementType) -> bool:
 
 
 def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
-    """List the changes of alignment groups; fields that the class newly aligns are incompatible.
+    """List the changes to alignment groups. If the class aligns fields that were not aligned, they are incompatible.
 
     Length files refer to groups by name, so a class must not reuse the name of a group for other fields.
     """

@@ -386,8 +386,8 @@ class Head:
 
     Attributes:
         size: number of bytes, at most 6.
-        constant: word for a varint of no bytes.
-        growing: number to add to the word for each byte of the varint.
+        constant: the word for an empty varint.
+        growing: increase of the word per byte of the varint.
     """
 
     size: int

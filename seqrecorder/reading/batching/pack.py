@@ -486,12 +486,12 @@ def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any,
 
 
 def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
-    """Cut concatenated records at the ends of rows; return the record of each segment, and the table of `pack_batches`.
+    """Cut concatenated records at the ends of rows; return each segment's record, and the table for `pack_batches`.
 
     Args:
         lengths: int64, `(n,)`: steps of each record.
         length: steps of a row.
-        before: number of leftover steps; they begin at the start of a row.
+        before: number of leftover steps, which fill the start of the first row.
     """
     import tensorflow as tf
 
