@@ -93,9 +93,8 @@ def by_pieces(
         pieces += [(name, len(stores) - 1, rows.positions[at : at + size]) for at in range(0, max(1, len(rows)), size)]
     on_pieces = _OnPieces(work, tuple(stores))
     results = ahead(on_pieces, pieces, 0) if alone else in_processes(on_pieces, pieces)
-    bar = Progress(progress, label)
-    bar.expect(sum(map(len, splits.values())))
-    with contextlib.closing(bar), contextlib.closing(results) as done:
+    with contextlib.closing(Progress(progress, label)) as bar, contextlib.closing(results) as done:
+        bar.expect(sum(map(len, splits.values())))
         for (name, _, positions), result in done:
             yield name, result.result()
             bar.advance(len(positions))

@@ -131,7 +131,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
             for name, split in manifest.splits.items()
         },
         "metadata": manifest.metadata,
-        "assets": dict(manifest.asset_digests),
+        "assets": {name: info.sha256 for name, info in manifest.asset_infos.items()},
     }
 
 

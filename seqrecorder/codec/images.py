@@ -59,8 +59,7 @@ def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
     decoder = ImageDecoder(field)
     with tf.device("CPU:0"):
         if len(encoded) >= _MANY and not (field.any_size or field.encoded):
-            pixels: NDArray[Any] = _graph_of(field)(tf.constant(encoded)).numpy()
-            return pixels
+            return np.asarray(_graph_of(field)(tf.constant(encoded)))
         images = [one if field.encoded and _fits(one, field) else decoder.decode_one(one) for one in encoded]
     if field.any_size or field.encoded:
         return objects(images)

@@ -431,11 +431,6 @@ class Manifest:
         self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
-    @property
-    def asset_digests(self) -> dict[str, str]:
-        """Mapping from name to the SHA-256 of a user's own file."""
-        return {name: info.sha256 for name, info in self.asset_infos.items()}
-
     def split(self, name: str | None) -> SplitInfo:
         """Look up a split by name; None means the only split.
 

@@ -226,7 +226,6 @@ class Destination:
     def _send(self, files: list[tuple[Wanted, Wanted]], directory: Path, show: bool | None) -> None:  # noqa: FBT001 - see `sr.write`
         listed = self.place.items() if files else {}
         now = dt.datetime.now(dt.timezone.utc)
-        progress = Progress(show, f"sending {self.place.url}", "bytes")
 
         def send(pair: tuple[Wanted, Wanted]) -> None:
             local, remote = pair
@@ -242,8 +241,8 @@ class Destination:
                 self.place.upload(source, remote.name)
             progress.advance(local.bytes)
 
-        progress.expect(sum(local.bytes for local, _ in files))
-        with contextlib.closing(progress):
+        with contextlib.closing(Progress(show, f"sending {self.place.url}", "bytes")) as progress:
+            progress.expect(sum(local.bytes for local, _ in files))
             in_threads(send, files)
 
 

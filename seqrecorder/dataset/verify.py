@@ -145,9 +145,8 @@ def verify(
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
-    bar = Progress(progress if level == "full" else False, "verifying")
     try:
-        with contextlib.closing(bar):
+        with contextlib.closing(Progress(progress if level == "full" else False, "verifying")) as bar:
             return _verify(path, level, schema, bar)
     except DatasetNotFoundError:
         raise
