@@ -13,12 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import (
-    analysis_commands,
-    convert_commands,
-    dataset_commands,
-    legacy_commands,
-)
+from seqrecorder.cli import analysis_commands, convert_commands, dataset_commands, legacy_commands
 from seqrecorder.cli.command import (
     OK,
     PROBLEM,

@@ -16,16 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.graph_ops import (
-    INDEX,
-    SEED,
-    SEED_BITS,
-    checked,
-    cropped_lengths,
-    index_range,
-    numbered,
-    rows_at,
-)
+from seqrecorder.codec.graph_ops import INDEX, SEED, SEED_BITS, checked, cropped_lengths, index_range, numbered, rows_at
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.tfdata_ops import (

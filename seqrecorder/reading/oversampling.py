@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import (
-    checked,
-)
+from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.conversion import Mismatch, exact_array

@@ -42,10 +42,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.derived_fields import Output
-    from seqrecorder.reading.strategy import (
-        Batches,
-        Strategy,
-    )
+    from seqrecorder.reading.strategy import Batches, Strategy
     from seqrecorder.schema.schema import Schema
 
 

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.graph_ops import Padding
     from seqrecorder.reading.order import LengthCounts, LengthOf, RecordLength
-    from seqrecorder.reading.strategy import (
-        Carried,
-        Feed,
-    )
+    from seqrecorder.reading.strategy import Carried, Feed
     from seqrecorder.schema.schema import Schema
 
     Plan = Callable[[Any, "Turn"], tuple[Any, Any]]

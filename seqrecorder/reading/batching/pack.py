@@ -17,9 +17,7 @@ from seqrecorder.reading.tfdata_ops import flat_mapped, one_element, rebatched, 
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
-    from seqrecorder.reading.strategy import (
-        Feed,
-    )
+    from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
 

@@ -23,9 +23,7 @@ from seqrecorder.reading.strategy import (
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.strategy import (
-        Feed,
-    )
+    from seqrecorder.reading.strategy import Feed
 
 TOO_LONG = ("error", "drop", "cut_end", "cut_start")
 
