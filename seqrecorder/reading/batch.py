@@ -184,7 +184,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
     for name, part in spec.items():
         is_list = bool(shapes[name]) and (shapes[name][0] is None or name in lengths or shapes[name][0] in known)
         text = part.dtype == tf.string
-        element = element_type(bytes if text else part.dtype)
+        element = element_type(str if text else part.dtype)
         kind: Any = "feature_list" if is_list else "context"
         shape = tuple(shapes[name][1:] if is_list else shapes[name])
         storage: Any = "auto" if text else "raw"
