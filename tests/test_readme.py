@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def test_blocks_run_in_order(page: Path, short: bool, tmp_path: Path, monkeypatc
             exec(source, namespace)  # noqa: S102 - our own text
         for command in code.splitlines() if language == "console" else ():
             if command.startswith("seqrecorder "):
-                assert main(command.split()[1:]) == 0
+                assert main(shlex.split(command)[1:]) == 0
 
 
 @each_page
