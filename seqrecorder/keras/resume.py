@@ -213,7 +213,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         keep: number of states to keep.
 
     Raises:
-        OptionError: an option is invalid; in `fit`: the state belongs to another model or other data.
+        OptionError: an option is invalid; in `fit`: the state belongs to another model, or the number of batches in an
+            epoch has changed.
         ShardWriteError: in `fit`: a state cannot be written. Earlier states remain.
     """
 
