@@ -40,7 +40,7 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
     if not sources:
         raise OptionError("assert_round_trip: expected at least one record")
     schema = Schema.of(type(sources[0]))
-    check_params(schema.record_class, params, ("load", "split"))
+    check_params(schema.record_class, params)
     life_cycle = LifeCycle(schema, params)
     expected = life_cycle.run_hooks(sources)
     if not expected:

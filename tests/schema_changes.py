@@ -53,7 +53,10 @@ COMPATIBLE = {
     ),
     "optional added": ({"new": sr.context("int64", optional=True, default=None)}, {"new": None}),
     "optional added with default": ({"new": sr.context("int64", optional=True, default=3)}, {"new": np.int64(3)}),
-    "list added empty": ({"new": sr.feature_list("float32", factory=list)}, {"new": np.empty(0, "float32")}),
+    "list added empty": (
+        {"new": sr.feature_list("float32", align=None, factory=list)},
+        {"new": np.empty(0, "float32")},
+    ),
     "list added optional": ({"new": sr.feature_list("float32", optional=True, default=None)}, {"new": None}),
     "free list added with default": (
         {"new": sr.feature_list("float32", align=None, default=[1, 2])},
@@ -94,6 +97,10 @@ INCOMPATIBLE = {
         "number: not in the data (context int16), and has no default; if it was renamed, declare renamed_from='n'",
     ),
     "list added without default": ({"new": sr.feature_list("int64")}, "new: not in the data"),
+    "aligned list added empty": (
+        {"new": sr.feature_list("int64", factory=list)},
+        "a default of 0 steps cannot have the length of 'ids': declare optional=True, or align=None",
+    ),
     "list added with a default of one length": (
         {"new": sr.feature_list("int64", default=[1])},
         "a default of 1 steps cannot have the length of 'ids': declare optional=True, or align=None",

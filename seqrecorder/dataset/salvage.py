@@ -328,7 +328,8 @@ def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
         splits[inner.name] = SplitInfo(inner.name, tuple(infos))
     if not splits:
         raise DatasetNotFoundError(f"{directory} has no directory with {_PATTERN} files", path=directory)
-    return Manifest(directory, schema, splits, compression=compression)
+    newest = max(generation_of(name, info.name) or 0 for name, split in splits.items() for info in split.shards)
+    return Manifest(directory, schema, splits, compression=compression, generation=newest)
 
 
 def _copy_assets(manifest: Manifest, staging: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:

@@ -99,7 +99,7 @@ def _added(field: Field, stored: Sequence[Field], wanted: Sequence[Field], sourc
         for other in wanted
         if other.is_list and other is not field and other.group == field.group and sources[other.name] is not None
     ]
-    if field.is_list and field.has_default and len(field.default) and aligned:
+    if field.is_list and field.has_default and aligned:
         what += f"; a default of {len(field.default)} steps cannot have the length of {aligned[0]!r}: "
         return Change(field.name, f"{what}declare optional=True, or align=None", compatible=False)
     filled = "filled with its default" if field.has_default else "None"

@@ -55,10 +55,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.splits import EarlyUploads, ShardOptions
 
 
-HOOKS = ("from_csv_row", "load", "split")
-
-
-def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
+def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
     """Raise `OptionError` if no hook of the class accepts a parameter."""
     taken: set[str] = set()
     for name in hooks:

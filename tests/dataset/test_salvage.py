@@ -174,6 +174,16 @@ def test_a_lost_manifest(lines, tmp_path, breaking):
     assert sorted(r.key for r in sr.read_records(tmp_path / "new", "eval")) == sorted(r.key for r in RECORDS[30:])
 
 
+def test_appends_go_on_after_a_lost_manifest(tmp_path):
+    """Shards of earlier appends keep their names, so that the next append takes new ones."""
+    for n in range(3):
+        sr.write([RECORDS[n]], tmp_path / "lines", append=n > 0)
+    (tmp_path / "lines" / "manifest.json").unlink()
+    sr.salvage(tmp_path / "lines", tmp_path / "new", schema=Line)
+    sr.write([RECORDS[3]], tmp_path / "new", append=True)
+    assert [record.key for record in sr.read_records(tmp_path / "new", schema=Line)] == ["k0", "k1", "k2", "k3"]
+
+
 def test_records_of_another_kind_are_lost(tmp_path):
     """A record that cannot be read as the dataset's schema is left out, even though its CRC is right."""
     sr.write(RECORDS[:3], tmp_path / "lines", shards=1)

@@ -47,3 +47,18 @@ def test_options_reach_the_shards(tmp_path: Path) -> None:
         assert part != sorted(part)
         assert sorted(part) == list(range(first, first + 50))
     assert len(list((tmp_path / "n" / "train").glob("*.csv"))) == 2
+
+
+def test_parameters_of_another_hook(tmp_path: Path) -> None:
+    """What only `from_csv_row` takes is refused by `write`, which does not call it."""
+
+    @sr.record
+    class Word:
+        text: str = sr.context(str)
+
+        @classmethod
+        def from_csv_row(cls, row: Any, folder: str) -> "Word":
+            return cls(folder + row["text"])
+
+    with pytest.raises(sr.OptionError, match=r"no hook of Word \(load, split\) takes 'folder'"):
+        sr.write([Word("a")], tmp_path / "words", params={"folder": "x"})
