@@ -135,7 +135,7 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field is a label: it has few distinct values, and most of them occur in several splits."""
+    """Check whether a field looks like a label: few distinct values, most of which occur in several splits."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
@@ -412,7 +412,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
 
 
 def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Finding]:
-    """Find fields with None or missing values, and compare the shares of these between splits."""
+    """Find fields with None or missing values, and compare between splits how common these are."""
     if not field.records:
         return
     for rule, noun, section, measure in (

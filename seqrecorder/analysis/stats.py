@@ -513,7 +513,7 @@ class _Grouped:
     parts: Mapping[Any, FieldStats]
 
     def field_map(self, field: Field) -> FieldMap:
-        """Build the graph function that normalizes a field by the statistics of the group of its record.
+        """Build the graph function that normalizes a field with the statistics of its record's group.
 
         Raises:
             OptionError: the field is not numeric, its channels differ, or the grouping field is optional.

@@ -359,7 +359,7 @@ class Vocabulary:
 
     @property
     def _first(self) -> int:
-        """First id of unknown tokens."""
+        """First id that is reserved for unknown tokens."""
         return 0 if self.padding is None else 1
 
     def __contains__(self, token: object) -> bool:
@@ -492,7 +492,7 @@ class Vocabulary:
         """Build the graph function that maps a field to ids, for `read(..., vocabulary=...)`.
 
         Raises:
-            OptionError: the type of the field differs from the tokens, or the vocabulary has `pieces`.
+            OptionError: the type of the field differs from that of the tokens, or the vocabulary has `pieces`.
         """
         if self.pieces is not None:
             raise OptionError(f"vocabulary: a graph cannot split the texts of {field.name!r}; store the pieces")

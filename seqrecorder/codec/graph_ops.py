@@ -347,7 +347,7 @@ class Stretch:
 
 @attrs.frozen
 class Margins:
-    """One additional step before and after the kept steps, at the same stride, if the sequence has it."""
+    """The steps directly before and after the kept steps, at the same stride, where the sequence has them."""
 
 
 MARGINS = Margins()

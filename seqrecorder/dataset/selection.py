@@ -54,7 +54,7 @@ _DRAWN = 1 << 20  # largest selection whose lengths a notebook draws
 
 
 class Selection(Selected, Generic[R]):
-    """Selected records of a dataset, in a definite order; `seqrecorder.open(path)[split]` returns one.
+    """Selected records of a dataset, in a fixed order; `seqrecorder.open(path)[split]` returns one.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -73,7 +73,7 @@ class Selection(Selected, Generic[R]):
     Index with a position or a key (a str or bytes) to get a record. Index with a slice, an array of positions, a mask
     or a list of keys to get a selection. `|`, `&` and `-` are the union, intersection and difference of selections of
     one dataset. A selection is pickled as the location of the dataset and the positions. It is a valid source for
-    `torch.utils.data.DataLoader` and `grain.MapDataset.source`. It is accepted wherever a path and a split are:
+    `torch.utils.data.DataLoader` and `grain.MapDataset.source`. It can be passed in place of a path and a split:
     `seqrecorder.read(train.where(label=3), batch=...)`.
 
     To write the result of a `to_` method as a dataset, use `seqrecorder.from_table`, or `write` with `schema=`.

@@ -70,16 +70,16 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
 def replaced(
     targets: Sequence[Any], transform: Callable[[Any], Any], stage: Stage, recipe: Recipe | None = None
 ) -> Any:
-    """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
+    """Lift tensors of the default graph into a dataset, transform it, and return its elements as graph tensors.
 
-    Functions of `tf.contrib` that are built this way work in sessions and can be lifted. Existing queue runners stay,
+    The `tf.contrib` functions that use this work in sessions, and can be lifted themselves. Existing queue runners stay,
     because their queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.
         transform: a function that takes a `tf.data.Dataset` of tuples of the targets, and returns another dataset.
         stage: the stage that describes the transformation.
-        recipe: the parameters from which `convert` prints the transformation; None if it cannot.
+        recipe: the parameters from which `convert` prints the transformation; None if it cannot be printed.
     """
     import tensorflow as tf
 

@@ -246,7 +246,7 @@ def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
 
 
 def figures_of(positions: Any, number: Any) -> Any:
-    """Compute a random number in `[0, 1)` from each position and the epoch, float64.
+    """Compute a random float64 in `[0, 1)` for each position in an epoch.
 
     >>> import tensorflow as tf
     >>> figures_of(tf.constant([0, 1, 2], tf.int64), tf.constant(7, tf.int64)).numpy().round(3).tolist()

@@ -362,7 +362,7 @@ class Schema:
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return the schema for reading before `load` runs: deferred fields missing from `stored` become optional."""
+        """Return the schema to read records with that `load` will complete: new deferred fields are optional."""
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None

@@ -858,7 +858,7 @@ class Loss:
     Attributes:
         start: offset of the range in the (uncompressed) shard.
         stop: end of the range.
-        record: number of the first lost record in the shard; exact if the number of records lost before is known.
+        record: index of the first lost record in the shard, which is exact only if all earlier losses are counted.
         records: number of lost records; `UNKNOWN` (-1) if their frames are gone, 0 for duplicates and foreign records.
         reason: kind of damage.
     """

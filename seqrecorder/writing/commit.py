@@ -292,7 +292,7 @@ def _fitting_parts(
 
     Args:
         source: directory or URL of the parts.
-        expected: number of parts, or their numbers or names; None for any.
+        expected: how many parts there must be, or a list of their numbers or names; None for any.
         options: options of `commit`.
         stands: function like `standing`, which reads the state of the destination.
 
