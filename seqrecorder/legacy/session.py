@@ -72,8 +72,8 @@ def replaced(
 ) -> Any:
     """Lift tensors of the default graph into a dataset, transform it, and return its elements as graph tensors.
 
-    The `tf.contrib` functions that use this work in sessions, and can be lifted themselves. Existing queue runners stay,
-    because their queues may have other users.
+    The `tf.contrib` functions that use this work in sessions, and can be lifted themselves. Existing queue runners
+    stay, because their queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.
