@@ -410,7 +410,7 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
     taken: dict[tuple[str, str], str] = {}
     _check_derived_names(owner, fields)
     for field in fields:
-        for feature in feature_names(field):
+        for feature in sorted({field.feature, *feature_names(field)}):  # parsers name sparse values by the field alone
             # A flat tf.train.Example has one namespace for both kinds, so a name must be unique across them.
             for kind in ("context", "feature_list"):
                 other = taken.get((kind, feature))

@@ -123,6 +123,10 @@ TOGETHER: dict[str, tuple[dict[str, Any], str]] = {
         },
         "optional field 'x' adds x_present, which is also the name of a field",
     ),
+    "the name of a sparse field": (
+        {"x": sr.context("int8", sparse=3), "y": sr.context("int8", name="x")},
+        "fields 'x' and 'y' are both stored as 'x'",
+    ),
     "a sparse part": (
         {"x": sr.context("int8", sparse=3), "y": sr.context("int8", name="x/indices")},
         "fields 'x' and 'y' are both stored as 'x/indices'",
