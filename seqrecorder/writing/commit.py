@@ -232,6 +232,8 @@ def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: Writ
             raise
         if not may_be_done or not (source.destination / MANIFEST).exists():
             raise _no_parts(source, late=may_be_done) from None
+        with contextlib.suppress(OSError):  # a removal that was killed last leaves it empty
+            source.path.rmdir()
     return read_manifest(source.destination)
 
 
