@@ -283,10 +283,7 @@ def _commit_at_url(source: UrlParts, expected: Expected, options: WriteOptions) 
 
 
 def _fitting_parts(
-    source: Source,
-    expected: Expected,
-    options: WriteOptions,
-    stands: Callable[..., Standing],
+    source: Source, expected: Expected, options: WriteOptions, stands: Callable[..., Standing]
 ) -> tuple[list[Attempt], Standing]:
     """Read the parts, in order, and the dataset at the destination; check that they fit together.
 

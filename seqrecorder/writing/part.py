@@ -371,8 +371,7 @@ class PartWriter(Writer[Any]):
         doubled = self._keys.add(np.frombuffer(b"".join(piece.key for piece in pieces), "<u8").astype(np.uint64))
         if doubled is not None:
             piece = [piece for piece in pieces if piece.key][doubled]
-            key = self.schema.key_field
-            name = "" if key is None else key.name
+            name = self._keys.needs[0]
             record = RecordDecoder(self.schema.select([name])).decode_batch([piece.data])[0]
             raise DuplicateKeyError("has the same key as another record; make keys unique", key=getattr(record, name))
         lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)

@@ -84,9 +84,7 @@ def _own_params(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return _own_dict(value, "params")
 
 
-def _own_assets(
-    value: Mapping[str, str | bytes | os.PathLike[str]] | None,
-) -> Mapping[str, Any]:
+def _own_assets(value: Mapping[str, str | bytes | os.PathLike[str]] | None) -> Mapping[str, Any]:
     return _own_dict(value, "assets")
 
 
@@ -358,6 +356,7 @@ class Writer(Generic[R]):
             groups=max(1, len(schema.groups)),
         )
         self._splitting: Splitting | None = None
+        self._skipped: tuple[int, tuple[str, ...]] = (0, ())
         self._open_intake: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
@@ -537,6 +536,18 @@ class Writer(Generic[R]):
         """Store a splitting rule in the manifest, so that a rewrite keeps that of the old dataset."""
         self._splitting = splitting
 
+    def keep_history(self, old: Manifest, *, keys: bool) -> None:
+        """Continue the history of the dataset to rewrite: its splitting rule, its skipped records, and its keys.
+
+        Args:
+            old: manifest of the dataset.
+            keys: whether its keys are kept unchecked, because chunks without numbers share theirs.
+        """
+        self.keep_splitting(old.splitting)
+        self._skipped = old.skipped, old.skip_reasons
+        if keys:
+            self._keys = UniqueKeys(self.schema, "error", needs=[])
+
     def _check_opened(self, digest: str) -> None:
         """Raise `DatasetError` if records replace the dataset they are copied from, and it has changed since."""
         if self._part is not None:  # `commit` will check this
@@ -549,10 +560,11 @@ class Writer(Generic[R]):
     def _finish(self) -> None:
         intake, placement = self._intake, self._intake.placement
         intake.finish()
-        # A part without records opens no default split, because other parts may have records; `commit` sees them all.
-        if placement.is_empty and self._part is None and not self.options.append:
-            placement.open(DEFAULT_SPLIT)
+        placement.skip(*self._skipped)
         added = placement.finish()
+        # A part without records opens no default split, because other parts may have records; `commit` sees them all.
+        if not added and self._part is None and not self.options.append:
+            added = {DEFAULT_SPLIT: placement.open(DEFAULT_SPLIT).finish()}
         manifest = Manifest(
             path=self.destination,
             schema=self.schema,

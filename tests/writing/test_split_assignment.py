@@ -211,6 +211,35 @@ def test_straddling_records_are_cut(tmp_path: Path, source: str) -> None:
         sr.write([backwards], tmp_path / "e", splits=starts, time="minute", straddling="cut")
 
 
+def test_numbers_of_pieces_stay_unique(tmp_path: Path) -> None:
+    """A piece never gets the number of another one of its key, in parts and appends too; else an error says so."""
+    options: Any = {"splits": {"a": ..., "b": 20, "c": 40}, "time": "minute", "straddling": "cut"}
+    minutes = np.arange(10, 50, dtype="int32")
+    whole = Ride(key="r", minute=minutes, speed=np.zeros((40, 2)), stops=[])
+    path = tmp_path / "d"
+
+    def numbers(path: Path) -> list[tuple[str, int]]:
+        return [(one.key, int(one.part)) for name in sr.info(path).splits for one in sr.read_records(path, name)]
+
+    sr.write([whole], path, **options)
+    assert numbers(path) == [("r", 0), ("r", 1), ("r", 2)]
+    sr.write(sr.open(path, schema=Ride).all(), tmp_path / "same", **options)  # pieces that nothing cuts
+    assert numbers(tmp_path / "same") == numbers(path)
+    finer = {**options, "splits": {"a": ..., "b": 15, "c": 40}}
+    with pytest.raises(sr.DuplicateKeyError, match=r"\(key 'r'\)"):
+        sr.write(sr.open(path, schema=Ride).all(), tmp_path / "finer", **finer)
+    sr.rewrite(path, drop=sr.open(path)["a"])
+    for kind in ({}, {"workers": 1, "on_duplicate": "error"}):
+        with pytest.raises(sr.DuplicateKeyError, match=r"has the key of a record that is in .* already"):
+            sr.write([whole], path, append=True, **kind)
+    sr.write_part([whole], path, 0, append=True)
+    with pytest.raises(sr.DuplicateKeyError, match="is in part 0 and in"):
+        sr.commit(path, append=True)
+    assert sr.write([whole], path, append=True, on_duplicate="first").skipped == 2
+    assert sorted(numbers(path)) == [("r", 0), ("r", 1), ("r", 2)]
+    assert sr.compact(path).records == 3
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"stratify": "label"}, "stratify needs splits with shares"),
     ({"splits": SHARES, "stratify": "lable"}, "no attribute 'lable'"),
