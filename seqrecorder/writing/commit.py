@@ -50,6 +50,7 @@ from seqrecorder.errors import (
 from seqrecorder.schema.display import join, number_of
 from seqrecorder.storage.files import (
     MANIFEST,
+    check_names,
     faults_around,
     generation_of,
     inside,
@@ -412,6 +413,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
     """Raise an error if parts differ in schema or splitting rule from each other or from the dataset to append to."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
+    check_names(dict.fromkeys([*first.splits, *(name for part in parts for name in part.manifest.splits)]), "split")
     for part in parts:
         got = part.manifest
         if got.schema.fields != parts[0].manifest.schema.fields:

@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -160,6 +161,16 @@ def test_records_that_straddle(tmp_path: Path) -> None:
     assert sr.write(table, tmp_path / "t", schema=Visit, **options, straddling="drop").records == 364
     steps = sr.write(VISITS[:60], tmp_path / "s", splits={"a": ..., "b": 30}, time="minutes", straddling="drop")
     assert {name: split.records for name, split in steps.splits.items()} == {"a": 28, "b": 30}
+
+
+@pytest.mark.parametrize("straddling", ["error", "drop"])
+def test_records_without_a_time(tmp_path: Path, straddling: str) -> None:
+    """NaT is in no split: the record is named, and does not go to the last one."""
+    lost = attrs.evolve(VISITS[3], key="lost", day=np.datetime64("NaT"))
+    for end in (None, "left"):
+        with pytest.raises(sr.RecordError, match="NaT") as caught:
+            sr.write([VISITS[0], lost], tmp_path / "d", splits=IN_TIME, time="day", end=end, straddling=straddling)
+        assert caught.value.position == 1
 
 
 @sr.record(kw_only=True)
