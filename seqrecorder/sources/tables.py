@@ -461,7 +461,7 @@ def check_names(option: str, names: Iterable[str], table: Table) -> None:
     """Raise `OptionError` if an option names a column that the table does not have."""
     for name in names:
         if name not in table.names:
-            close = did_you_mean(str(name), table.names)
+            close = did_you_mean(name, table.names)
             raise OptionError(f"{option}: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
 
 

@@ -218,7 +218,7 @@ def commit(
 def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: WriteOptions) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
-        with cleanup_when_terminated(), exclusive(source.path):  # other commits must wait
+        with writing("commit", source.destination), cleanup_when_terminated(), exclusive(source.path):  # others wait
             if not _is_done(source, late=may_be_done):
                 try:
                     _commit(source, wanted, options)

@@ -9,6 +9,7 @@ import datetime as dt
 import functools
 import hashlib
 import itertools
+import os
 import secrets
 from operator import attrgetter
 from pathlib import Path
@@ -48,7 +49,6 @@ from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import Part, WriteOptions, Writer, shows_options, stream_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
@@ -379,7 +379,9 @@ class PartWriter(Writer[Any]):
 
 
 def _is_dataset(path: Any) -> bool:
-    return Place.of(path).version(MANIFEST) is not None if is_url(path) else (path / MANIFEST).exists()
+    if is_url(path):
+        return Place.of(path).version(MANIFEST) is not None
+    return os.path.exists(path / MANIFEST)  # noqa: PTH110 - takes any OSError for no
 
 
 def write_pieces(

@@ -28,7 +28,7 @@ from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of
+from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of, writing
 from seqrecorder.storage.processes import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import check_compression
@@ -323,14 +323,11 @@ class Writer(Generic[R]):
         self._target = self.destination if self._remote is None else self._remote.place
         self._target = self._target if part is None else part.destination
         check_params(self.schema.record_class, self.options.params)
-        clean_destination(self.destination)
         find = partial(standing, self.destination) if self._remote is None else self._remote.standing
-        self._standing = find(
-            self.schema,
-            append=self.options.append,
-            overwrite=self.options.overwrite,
-            compression=check_compression(self.options.compression),
-        )
+        compression = check_compression(options.compression)
+        with writing("look for a dataset in", self.destination):
+            clean_destination(self.destination)
+            self._standing = find(schema, append=options.append, overwrite=options.overwrite, compression=compression)
         self._generation = self._standing.generation
         # The dataset to append to; None for a new one, even if that replaces another.
         self._old = self._standing.manifest if self.options.append else None
@@ -349,7 +346,7 @@ class Writer(Generic[R]):
         self._shard_options = ShardOptions(
             shards=options.shards,
             shard_bytes=options.shard_bytes,
-            compression=check_compression(options.compression),
+            compression=compression,
             shuffle_seed=self._router.seed if options.shuffle else None,
             generation=self._generation,
             csv_generation=self._generation if options.append else 0,
