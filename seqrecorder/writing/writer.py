@@ -596,7 +596,7 @@ class Writer(Generic[R]):
 
             keep_stats(self.manifest, known)
         if self._remote is None and self._old is not None:
-            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
+            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.in_time is not None)
 
     def _known_stats(self) -> Stats | None:
         """Read the statistics of the dataset being appended to; return None if there are none."""
