@@ -279,7 +279,7 @@ def first_line(error: BaseException) -> str:
     return re.sub(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w+\]", "", lines[0]).replace("\\'", "'")
 
 
-def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+def did_you_mean(name: object, candidates: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for the closest candidate, or an empty string.
 
     >>> did_you_mean("phonse", ["mfcc", "phones"])
@@ -287,7 +287,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """
     import difflib
 
-    close = difflib.get_close_matches(name, list(candidates), n=1)
+    close = difflib.get_close_matches(str(name), list(candidates), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

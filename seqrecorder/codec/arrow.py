@@ -367,7 +367,7 @@ class Table:
             for batch in self.open(names):
                 plain = [without_views(column) for column in batch.columns]
                 yield from cut_batch(pa.record_batch(plain, names=batch.schema.names))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError, OSError) as error:
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError, OSError) as error:
             if isinstance(error, (SourceError, OptionError)):
                 raise
             cells = "; cells with arrays of several dimensions are taken as records: table.to_dict('records')"

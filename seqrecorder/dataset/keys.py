@@ -283,7 +283,7 @@ class UniqueKeys:
         schema: schema of the records.
         on_duplicate: treatment of a second record with the same key: `error`, or `first` to drop it.
         needs: value of the property `needs` for the original class, if `schema` was rebuilt from a manifest and lacks
-            the hooks.
+            the hooks; empty to count all records as new.
     """
 
     def __init__(
@@ -294,7 +294,7 @@ class UniqueKeys:
         needs: Sequence[str] | None = None,
     ) -> None:
         self._on_duplicate = on_duplicate
-        self._key = schema.key_field
+        self._key = schema.key_field if needs is None or needs else None
         # Chunks that the caller writes as records share a key and differ in the chunk number. If the class has the hook
         # `split`, records are not split into chunks yet.
         chunks_itself = callable(getattr(schema.record_class, "split", None))

@@ -506,7 +506,7 @@ class Manifest:
     def shares(self) -> Shares | None:
         """Requested and actual shares, overall and in each stratum; the requested share is None if a split has none.
 
-        Stratum sizes are counted in source records, before hooks skip or split them.
+        Strata are counted in source records, before hooks skip or split them, or a rewrite drops them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:

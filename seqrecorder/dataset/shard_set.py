@@ -404,9 +404,9 @@ def _dataset_directory(path: Any) -> Path | None:
     if isinstance(path, Sequence) and not isinstance(path, str):
         return None
     candidate = dataset_at(path)
-    if candidate.is_dir() or is_url(path):
+    if os.path.isdir(candidate) or is_url(path):  # noqa: PTH112 - takes any OSError for no
         return candidate
-    if candidate.exists() or glob.has_magic(str(path)):
+    if os.path.exists(candidate) or glob.has_magic(str(path)):  # noqa: PTH110 - as above
         return None
     return candidate  # reading the manifest raises a clear error
 

@@ -608,7 +608,7 @@ class SplitsInTime:
         ends = np.array([_when(record, self._end, -1, at) for record, at in rows], self._end.element.numpy)
         first, last = (np.searchsorted(self.bounds, times, "right") for times in (starts, ends))
         straddles = first != last
-        backwards = np.flatnonzero(ends < starts)
+        backwards = np.flatnonzero(~(ends >= starts))  # or NaT or NaN, which no comparison finds
         if backwards.size:
             bad = int(backwards[0])
             raise RecordError(f"ends at {ends[bad]}, before it begins: {starts[bad]}", position=int(positions[bad]))

@@ -241,7 +241,7 @@ class Schema:
             if field.name == name:
                 return field
         names = [field.name for field in self.fields]
-        close = did_you_mean(str(name), names)
+        close = did_you_mean(name, names)
         raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
 
     def select(self, names: Iterable[str] | None) -> Schema:

@@ -247,18 +247,17 @@ class _Drafted:
         name = identifier(column, [field.name for field in self.fields])
         try:
             element = element_type(_dtype_of(inner, comments))
+            field = Field(name, column, kind, element, shape, optional=optional)
         except (SchemaError, NotImplementedError) as error:
             self.notes.append(f"{column!r} cannot be declared: {error}")
             return False
-        if nulls and optional:
-            comments.append(f"{nulls} of {self.table.num_rows} rows have none")
-        elif nulls and inner in _float_types():
-            comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
+        if nulls and (optional or inner in _float_types()):
+            comments.append(f"{nulls} of {self.table.num_rows} rows have none{'' if optional else ', which is NaN'}")
         if self.is_text and element.name == "str" and inner == self.table[column].type:
             months = compute().match_substring_regex(self.table[column], r"^\d{4}-(0[1-9]|1[0-2])$")
             if compute().all(months).as_py():
-                element = element_type("datetime64[M]")
-        self.fields.append(Field(name, column, kind, element, shape, optional=optional))
+                field = attrs.evolve(field, element=element_type("datetime64[M]"))
+        self.fields.append(field)
         self.comments[name] = comments
         return True
 

@@ -234,10 +234,12 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
     from pyarrow import json
 
     parsing = json.ParseOptions(explicit_schema=pa.schema(list(kinds.items())) if kinds else None)
-    source = pa.input_stream(str(file), compression="detect")
+    source = functools.partial(pa.input_stream, str(file), compression="detect")
+    if source().read(1024).lstrip().startswith(b"null"):  # pyarrow would crash the process
+        raise SourceError("row 0: expected a JSON object, got null; remove the line")
     if hasattr(json, "open_json"):
-        return json.open_json(source, parse_options=parsing)
-    return json.read_json(source, parse_options=parsing).to_reader()  # pyarrow 18 can only read the whole file
+        return json.open_json(source(), parse_options=parsing)
+    return json.read_json(source(), parse_options=parsing).to_reader()  # pyarrow 18 can only read the whole file
 
 
 def _value_of_text(array: Any, kind: Any) -> Any:
@@ -459,7 +461,7 @@ def check_names(option: str, names: Iterable[str], table: Table) -> None:
     """Raise `OptionError` if an option names a column that the table does not have."""
     for name in names:
         if name not in table.names:
-            close = did_you_mean(str(name), table.names)
+            close = did_you_mean(name, table.names)
             raise OptionError(f"{option}: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
 
 

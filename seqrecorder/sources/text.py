@@ -94,6 +94,7 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
 
     Raises:
         DatasetNotFoundError: the file does not exist.
+        SourceError: the file may not be read.
     """
     with contextlib.ExitStack() as stack:
         if path == STDIN:
@@ -102,7 +103,10 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
             file = local_path(path)
             if not file.is_file():
                 raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
-            binary = stack.enter_context(open_packed(file, "rb"))
+            try:
+                binary = stack.enter_context(open_packed(file, "rb"))
+            except OSError as error:
+                raise SourceError(f"{file}: cannot be read: {error}") from error
         text = io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline=newline)
         stack.callback(text.detach)  # otherwise the wrapper would close the standard input
         yield text

@@ -222,11 +222,7 @@ def _reader_of(root: Path, process: int) -> _Reader:
 
 
 def fetch(
-    store: Place,
-    directory: Path,
-    files: Sequence[Wanted],
-    *,
-    done: Callable[[int], None] = lambda _: None,
+    store: Place, directory: Path, files: Sequence[Wanted], *, done: Callable[[int], None] = lambda _: None
 ) -> None:
     """Fetch the missing files of a directory, several at a time.
 

@@ -457,6 +457,8 @@ class Staging:
         # After publishing, the path is free, or has the remains of the old dataset, which another user may own.
         if self.path != self.destination and not self._is_published:
             with contextlib.suppress(OSError):
+                for directory, _, _ in os.walk(self.path):  # with the modes of a dataset that is read-only
+                    os.chmod(directory, 0o700)  # noqa: PTH101 - it is text
                 _remove_tree(self.path)
         self._release()
 

@@ -78,7 +78,7 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
     for name in batch:
         if name not in names:
             raise OptionError(
-                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; its fields are "
+                f"columns: {schema.name} has no field {name!r}{did_you_mean(name, names)}; its fields are "
                 f"{', '.join(names)}"
             )
     problems: dict[int, list[FieldProblem]] = {}
@@ -617,7 +617,7 @@ def check_columns(
     fields = {field.name: field for field in schema.fields}
     for target, names in columns.items():
         if target not in fields:
-            raise OptionError(f"columns: {schema.name} has no field {target!r}{did_you_mean(str(target), fields)}")
+            raise OptionError(f"columns: {schema.name} has no field {target!r}{did_you_mean(target, fields)}")
         takes_several = several and bool(fields[target].shape or fields[target].is_list)
         listed = takes_several and isinstance(names, (list, tuple)) and names
         if not isinstance(names, str) and not (listed and all(isinstance(name, str) for name in names)):

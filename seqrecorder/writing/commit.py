@@ -50,6 +50,7 @@ from seqrecorder.errors import (
 from seqrecorder.schema.display import join, number_of
 from seqrecorder.storage.files import (
     MANIFEST,
+    check_names,
     faults_around,
     generation_of,
     inside,
@@ -217,7 +218,7 @@ def commit(
 def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: WriteOptions) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
-        with cleanup_when_terminated(), exclusive(source.path):  # other commits must wait
+        with writing("commit", source.destination), cleanup_when_terminated(), exclusive(source.path):  # others wait
             if not _is_done(source, late=may_be_done):
                 try:
                     _commit(source, wanted, options)
@@ -285,10 +286,7 @@ def _commit_at_url(source: UrlParts, expected: Expected, options: WriteOptions) 
 
 
 def _fitting_parts(
-    source: Source,
-    expected: Expected,
-    options: WriteOptions,
-    stands: Callable[..., Standing],
+    source: Source, expected: Expected, options: WriteOptions, stands: Callable[..., Standing]
 ) -> tuple[list[Attempt], Standing]:
     """Read the parts, in order, and the dataset at the destination; check that they fit together.
 
@@ -417,6 +415,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
     """Raise an error if parts differ in schema or splitting rule from each other or from the dataset to append to."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
+    check_names(dict.fromkeys([*first.splits, *(name for part in parts for name in part.manifest.splits)]), "split")
     for part in parts:
         got = part.manifest
         if got.schema.fields != parts[0].manifest.schema.fields:

@@ -53,9 +53,10 @@ def rewrite(
     >>> [record.text for record in sr.read_records(path)]
     ['to', 'or']
 
-    Records keep their splits, their written order and their bytes. The splitting rule, metadata and assets stay as
-    well. The old files are removed once the new dataset is complete, so that no byte of a dropped record is left at the
-    path (but perhaps in free disk blocks, snapshots and backups).
+    Records keep their splits, their written order and their bytes. The splitting rule, metadata, assets and the number
+    of skipped records stay as well. Keys are not checked again unless `schema` or `on_duplicate` is passed. The old
+    files are removed once the new dataset is complete, so that no byte of a dropped record is left at the path (but
+    perhaps in free disk blocks, snapshots and backups).
 
     Args:
         path: directory or URL of the dataset.
@@ -94,7 +95,7 @@ def rewrite(
         unchanged["stats"] = True
     again: WriteKeywords = {**unchanged, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
-    writer.keep_splitting(old.splitting)
+    writer.keep_history(old, keys=schema is None and "on_duplicate" not in options)
     with writer:
         for name in old.splits:
             kept = corpus[name]

@@ -227,14 +227,14 @@ class LifeCycle:
             raise
         columns = rows = None
         if self.rows and count:
-            columns, rows = self._lines(sources.records, positions.tolist())
+            columns, rows = self.lines(sources.records, positions.tolist())
         return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), reasons, done).only(
             sources.kept
         )
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
-    def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
+    def lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
         """Format the CSV line of each record from `to_csv_row`, or from its attributes with single values.
 
         Returns:
@@ -694,7 +694,7 @@ class RecordIntake:
         if kept is not None:
             sources, named = sources.only(kept), [named[i] for i in kept]
         if self._router.cuts:  # splits in time cannot be named by the caller
-            sources = self._router.cut(sources)
+            sources = placement.cut(sources)
             named = [None] * len(sources.records)
         if sources.records:
             for block in self._encoder.encode(placement.route(sources, named)):
@@ -732,8 +732,8 @@ class RecordIntake:
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Accept selected records; copy their bytes if encoding would produce the same bytes."""
         rows = rows_of(selection)
-        if self._lines or self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
-            schema = self._schema if self._lines else self._schema.with_encoded_images
+        if self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
+            schema = self._schema.with_encoded_images
             if self._life_cycle.has_hooks:
                 schema = schema.before_load(rows.store.manifest.schema)
             self._fill_from(rows.read_as(schema).records(), split)
@@ -774,7 +774,8 @@ class RecordIntake:
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
         sources = self._number(views)
-        block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], (), size)
+        columns, lines = self._life_cycle.lines(views, sources.positions.tolist()) if self._lines else (None, None)
+        block = Block(messages.rows(), lengths, sources.positions, sources.splits, columns, lines, [], (), size)
         self._write_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
     def _number(self, records: list[Any]) -> Sources:
@@ -848,24 +849,13 @@ class Placement:
             start = self._old[name].records if name in self._old else 0
             check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
             self._writers[name] = SplitWriter(
-                name,
-                self._directory / name,
-                self._options,
-                self._directory,
-                start,
-                open_shards=self._open_shards,
-                uploads=self._uploads,
+                name, self._directory / name, self._options, start, open_shards=self._open_shards, uploads=self._uploads
             )
         return self._writers[name]
 
-    @property
-    def is_empty(self) -> bool:
-        """Check whether no split is open yet."""
-        return not self._writers
-
     def check_split(self, split: str | None) -> None:
         """Raise `OptionError` if a caller may not name this split for a record."""
-        if split is not None and (self.router.is_in_time or split not in self._writers):
+        if split is not None and (self.router.in_time is not None or split not in self._writers):
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
@@ -882,6 +872,25 @@ class Placement:
         if kept is not None:
             self.skipped += len(sources.records) - len(kept)
         return kept
+
+    def cut(self, sources: Sources) -> Sources:
+        """Cut records at the boundaries between splits, and leave out pieces whose number is in use for their key.
+
+        Raises:
+            DuplicateKeyError: there is such a piece, and `on_duplicate` is `"error"`.
+            RecordError: the times of a record do not ascend.
+        """
+        if self.router.in_time is None:
+            return sources
+        origins, pieces = self.router.in_time.cut(sources.records, sources.positions)
+        cut, whole = sources.become(origins, pieces), [sources.records[origin] for origin in origins]
+        for name in self.keys.needs[1:]:  # the field with the number of a piece
+            same = [getattr(piece, name) == getattr(record, name) for piece, record in zip(pieces, whole, strict=True)]
+            new = np.flatnonzero(np.logical_not(same))
+            kept = self.keep(cut.only(new.tolist()))
+            if kept is not None:
+                return cut.only(np.delete(np.arange(len(pieces)), np.delete(new, kept)).tolist())
+        return cut
 
     def route(self, sources: Sources, named: Sequence[str | None]) -> Sources:
         """Choose the split of each record.

@@ -9,6 +9,7 @@ import datetime as dt
 import functools
 import hashlib
 import itertools
+import os
 import secrets
 from operator import attrgetter
 from pathlib import Path
@@ -48,7 +49,6 @@ from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import Part, WriteOptions, Writer, shows_options, stream_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
@@ -371,8 +371,7 @@ class PartWriter(Writer[Any]):
         doubled = self._keys.add(np.frombuffer(b"".join(piece.key for piece in pieces), "<u8").astype(np.uint64))
         if doubled is not None:
             piece = [piece for piece in pieces if piece.key][doubled]
-            key = self.schema.key_field
-            name = "" if key is None else key.name
+            name = self._keys.needs[0]
             record = RecordDecoder(self.schema.select([name])).decode_batch([piece.data])[0]
             raise DuplicateKeyError("has the same key as another record; make keys unique", key=getattr(record, name))
         lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
@@ -380,7 +379,9 @@ class PartWriter(Writer[Any]):
 
 
 def _is_dataset(path: Any) -> bool:
-    return Place.of(path).version(MANIFEST) is not None if is_url(path) else (path / MANIFEST).exists()
+    if is_url(path):
+        return Place.of(path).version(MANIFEST) is not None
+    return os.path.exists(path / MANIFEST)  # noqa: PTH110 - takes any OSError for no
 
 
 def write_pieces(

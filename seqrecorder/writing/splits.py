@@ -83,7 +83,7 @@ class Router:
     Attributes:
         ratios: rule for splits by shares; None for other rules.
         seed: seed of the hash.
-        is_in_time: whether the time of a record determines its split.
+        in_time: rule for splits in time; None if the time of a record does not determine its split.
         drops: whether to drop records that straddle two splits in time.
         cuts: whether to cut records at the boundaries between splits in time.
         by_position: whether the position of a record determines its split.
@@ -112,8 +112,7 @@ class Router:
             self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
             balanced = old.splitting.groups is not None
         split_by = split_by.by if isinstance(split_by, Balanced) else split_by
-        self._in_time = None if time is None else SplitsInTime(time, schema)
-        self.is_in_time = time is not None
+        self.in_time = None if time is None else SplitsInTime(time, schema)
         self.drops = time is not None and time.straddling == "drop"
         self.cuts = time is not None and time.straddling == "cut"
         splits = splits if time is None else None
@@ -146,8 +145,8 @@ class Router:
         """Names of the attributes that determine splits; None if a function does, since it may read any attribute."""
         if any(map(callable, (self._splits_option, self._by_option, self._stratify))):
             return None
-        if self._in_time is not None:
-            return self._in_time.needs
+        if self.in_time is not None:
+            return self.in_time.needs
         if self._dealer is not None:
             asked = (self._by_option if self._is_grouped else None, self._stratify)
             return [str(name) for name in asked if name]
@@ -157,37 +156,26 @@ class Router:
     @property
     def names(self) -> list[str]:
         """Names of the declared splits, which exist even if no record belongs to them."""
-        if self._in_time is not None:
-            return self._in_time.names
+        if self.in_time is not None:
+            return self.in_time.names
         return [] if self.ratios is None else list(self.ratios.shares)
 
     def splitting(self, count: int) -> Splitting:
         """Build the description of the rule for the manifest, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
-        if self._dealer is None or self._stratify is None:
-            rule = None if self._in_time is None else self._in_time.rule.to_dict(self._schema)
-            return Splitting(self.seed, shares, self._by, self._first + count, groups, time=rule)
-        stratify = BY_FUNCTION if callable(self._stratify) else str(self._stratify)
-        return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
+        stratify = BY_FUNCTION if callable(self._stratify) else self._stratify
+        strata = self._dealer.strata if self._dealer and stratify else None
+        rule = None if self.in_time is None else self.in_time.rule.to_dict(self._schema)
+        return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, strata, rule)
 
     def check_split(self, split: Any) -> None:
         """Raise `OptionError` unless the caller may name this split for a record."""
         if self.ratios is not None and split not in self.ratios.shares:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
-        if self._in_time is not None:
+        if self.in_time is not None:
             raise OptionError("time: the split of a record follows from its time; do not name one")
         check_name(split, "split")
-
-    def cut(self, sources: Sources) -> Sources:
-        """Cut records at the boundaries between splits.
-
-        Raises:
-            RecordError: the times of a record do not ascend.
-        """
-        if self._in_time is None or not self.cuts:
-            return sources
-        return sources.become(*self._in_time.cut(sources.records, sources.positions))
 
     def keep(self, sources: Sources) -> list[int] | None:
         """Select the records that belong to a split; return their indices, or None for all records.
@@ -195,9 +183,9 @@ class Router:
         Raises:
             RecordError: a record has no time.
         """
-        if self._in_time is None or not self.drops or not len(sources.records):
+        if self.in_time is None or not self.drops or not len(sources.records):
             return None
-        splits = self._in_time.assign(sources.records, sources.positions)
+        splits = self.in_time.assign(sources.records, sources.positions)
         return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
     def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
@@ -222,9 +210,9 @@ class Router:
             names = self.ratios.assign_all(hashes)
             left = iter(names)
             return names if distinct == {None} else [split or next(left) for split in named]
-        if self._in_time is not None:
-            numbers = self._in_time.assign(sources.records, sources.positions)
-            return [self._in_time.names[number] for number in numbers.tolist()]
+        if self.in_time is not None:
+            numbers = self.in_time.assign(sources.records, sources.positions)
+            return [self.in_time.names[number] for number in numbers.tolist()]
         if self._name_of is not None:
             rows = zip(sources.records, sources.positions.tolist(), named, strict=True)
             return [split or _name_of(self._name_of, record, position) for record, position, split in rows]
@@ -388,9 +376,8 @@ class SplitWriter:
 
     Args:
         name: name of the split.
-        directory: directory of the split; created if it does not exist.
+        directory: directory of the split, created if it does not exist; temporary files go beside it.
         options: options of the shards.
-        scratch: directory for temporary files.
         start: number of records of the split in earlier generations.
         open_shards: tracker of open files, shared by splits that are written together; None for a single split.
         uploads: uploader of full shards; None to keep them in the directory.
@@ -401,7 +388,6 @@ class SplitWriter:
         name: str,
         directory: Path,
         options: ShardOptions,
-        scratch: Path,
         start: int = 0,
         *,
         open_shards: OpenShards | None = None,
@@ -421,7 +407,7 @@ class SplitWriter:
         self._spill = None
         if options.shuffle_seed is not None:
             # Names of splits never begin with a dot, so this name cannot clash with one.
-            self._spill = SortedSpill(scratch / f".shuffle-{name}", memory_bytes=_SPILL_BYTES)
+            self._spill = SortedSpill(directory.with_name(f".shuffle-{name}"), memory_bytes=_SPILL_BYTES)
         self._spilled = 0
 
     def add(

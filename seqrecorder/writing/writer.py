@@ -28,7 +28,7 @@ from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of
+from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of, writing
 from seqrecorder.storage.processes import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import check_compression
@@ -84,9 +84,7 @@ def _own_params(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return _own_dict(value, "params")
 
 
-def _own_assets(
-    value: Mapping[str, str | bytes | os.PathLike[str]] | None,
-) -> Mapping[str, Any]:
+def _own_assets(value: Mapping[str, str | bytes | os.PathLike[str]] | None) -> Mapping[str, Any]:
     return _own_dict(value, "assets")
 
 
@@ -325,14 +323,11 @@ class Writer(Generic[R]):
         self._target = self.destination if self._remote is None else self._remote.place
         self._target = self._target if part is None else part.destination
         check_params(self.schema.record_class, self.options.params)
-        clean_destination(self.destination)
         find = partial(standing, self.destination) if self._remote is None else self._remote.standing
-        self._standing = find(
-            self.schema,
-            append=self.options.append,
-            overwrite=self.options.overwrite,
-            compression=check_compression(self.options.compression),
-        )
+        compression = check_compression(options.compression)
+        with writing("look for a dataset in", self.destination):
+            clean_destination(self.destination)
+            self._standing = find(schema, append=options.append, overwrite=options.overwrite, compression=compression)
         self._generation = self._standing.generation
         # The dataset to append to; None for a new one, even if that replaces another.
         self._old = self._standing.manifest if self.options.append else None
@@ -351,13 +346,14 @@ class Writer(Generic[R]):
         self._shard_options = ShardOptions(
             shards=options.shards,
             shard_bytes=options.shard_bytes,
-            compression=check_compression(options.compression),
+            compression=compression,
             shuffle_seed=self._router.seed if options.shuffle else None,
             generation=self._generation,
             csv_generation=self._generation if options.append else 0,
             groups=max(1, len(schema.groups)),
         )
         self._splitting: Splitting | None = None
+        self._skipped: tuple[int, tuple[str, ...]] = (0, ())
         self._open_intake: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
@@ -537,6 +533,18 @@ class Writer(Generic[R]):
         """Store a splitting rule in the manifest, so that a rewrite keeps that of the old dataset."""
         self._splitting = splitting
 
+    def keep_history(self, old: Manifest, *, keys: bool) -> None:
+        """Continue the history of the dataset to rewrite: its splitting rule, its skipped records, and its keys.
+
+        Args:
+            old: manifest of the dataset.
+            keys: whether its keys are kept unchecked, because chunks without numbers share theirs.
+        """
+        self.keep_splitting(old.splitting)
+        self._skipped = old.skipped, old.skip_reasons
+        if keys:
+            self._keys = UniqueKeys(self.schema, "error", needs=[])
+
     def _check_opened(self, digest: str) -> None:
         """Raise `DatasetError` if records replace the dataset they are copied from, and it has changed since."""
         if self._part is not None:  # `commit` will check this
@@ -549,10 +557,11 @@ class Writer(Generic[R]):
     def _finish(self) -> None:
         intake, placement = self._intake, self._intake.placement
         intake.finish()
-        # A part without records opens no default split, because other parts may have records; `commit` sees them all.
-        if placement.is_empty and self._part is None and not self.options.append:
-            placement.open(DEFAULT_SPLIT)
+        placement.skip(*self._skipped)
         added = placement.finish()
+        # A part without records opens no default split, because other parts may have records; `commit` sees them all.
+        if not added and self._part is None and not self.options.append:
+            added = {DEFAULT_SPLIT: placement.open(DEFAULT_SPLIT).finish()}
         manifest = Manifest(
             path=self.destination,
             schema=self.schema,
@@ -587,7 +596,7 @@ class Writer(Generic[R]):
 
             keep_stats(self.manifest, known)
         if self._remote is None and self._old is not None:
-            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
+            self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.in_time is not None)
 
     def _known_stats(self) -> Stats | None:
         """Read the statistics of the dataset being appended to; return None if there are none."""

@@ -1,5 +1,6 @@
 """Mutated and hostile files of every kind: records, or an error of ours with the file and the line or row."""
 
+import gzip
 import random
 import time
 
@@ -218,6 +219,19 @@ def test_deep_json_is_an_error_of_its_line(tmp_path, depth, field):
     with pytest.raises(sr.SourceError, match=rf"a\.jsonl, line {SIZE + 1}"):
         list(sr.from_jsonl(path, Lists))
     assert len(list(sr.from_jsonl(path, Lists, on_error="skip"))) == SIZE
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_null_before_the_first_object_is_an_error(tmp_path, ending):
+    """A file whose first value is null, which kills pyarrow, is refused; a null further down is a row of nulls."""
+    path = tmp_path / f"a.jsonl{ending}"
+    text = f"\n null\n{JSON}".encode()
+    path.write_bytes(gzip.compress(text) if ending else text)
+    for read in (lambda: list(sr.from_table(path, Lists)), lambda: sr.Schema.infer(path)):
+        with pytest.raises(sr.SourceError, match=r"a\.jsonl.*row 0: expected a JSON object, got null"):
+            read()
+    with pytest.raises(sr.SourceError, match="line 2: expected an object"):
+        list(sr.from_jsonl(path, Lists))
 
 
 def test_names_with_nul_are_refused(tmp_path):

@@ -113,12 +113,23 @@ def test_what_cannot_be_declared_is_noted():
     """Columns of types that no field holds stand under the class with the reason."""
     table = pa.table({"x": [1], "d": [decimal.Decimal("1.5")], "s": [{"a": 1}], "n": pa.nulls(1), "deep": [[[[1]]]]})
     table = table.append_column("zoned", pa.array([0], pa.timestamp("s", "UTC")))
+    table = table.append_column("", pa.array([0]))  # the index of a CSV file that pandas wrote
     text = repr(sr.Schema.infer(table))
+    assert "# '' cannot be declared: field 'field_': name: expected nonempty text" in text
     for column in ("d", "s", "n"):
         assert f"# {column!r} cannot be declared: no field holds" in text
     assert "datetime64[s, UTC]" in text
     with pytest.raises(sr.OptionError, match="no column can be declared"):
         sr.Schema.infer(table.select(["d", "s"]))
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    """Tables, streams and files with two columns of one name are an error that names it."""
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["xy", "xy"])
+    (tmp_path / "twice.csv").write_text("xy,xy\n1,2\n")
+    for source in (twice, twice.to_batches()[0], twice.to_reader(), twice.to_pandas(), tmp_path / "twice.csv"):
+        with pytest.raises(sr.SourceError, match="xy"):
+            sr.Schema.infer(source)
 
 
 @pytest.mark.parametrize(

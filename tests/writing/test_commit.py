@@ -224,6 +224,25 @@ def test_parts_that_do_not_fit(tmp_path: Path) -> None:
     assert sr.commit(tmp_path / "c").records == 2
 
 
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("at_url", [False, True])
+def test_splits_that_differ_by_case(tmp_path: Path, append: bool, at_url: bool) -> None:
+    """Parts whose splits have one name on macOS are refused together: nothing is published, and all parts stay."""
+    target = f"memory://{tmp_path.name}-case/c" if at_url else str(tmp_path / "c")
+    if append:
+        sr.write({"Dev": [Plain(0)]}, target)
+    sr.write_part({"dev" if append else "Dev": [Plain(1)]}, target, 0, append=append)
+    sr.write_part({"dev": [Plain(2)]}, target, 1, append=append)
+    with pytest.raises(sr.OptionError, match="split 'dev': expected names that differ by more than case"):
+        sr.commit(target, append=append)
+    assert sr.parts(target) == [0, 1]
+    if append:
+        assert sr.info(target).records == 1
+    else:
+        with pytest.raises(sr.DatasetNotFoundError):
+            sr.info(target)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

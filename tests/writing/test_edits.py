@@ -1,6 +1,8 @@
 """Selections written: bytes are copied; datasets are rewritten in place, merged, compacted."""
 
+import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,70 @@ def test_selections_find_splits_and_keep_keys_apart(corpus: sr.Corpus, tmp_path:
     assert sr.write(twice, tmp_path / "twice", on_duplicate="first").records == 2
     sr.write(corpus.all()[2:4], tmp_path / "twice", append=True)
     assert len(sr.open(tmp_path / "twice").all()) == 4
+
+
+@sr.record
+class Photo:
+    key: str = sr.context(str, key=True)
+    pixels: np.ndarray = sr.context("uint8", shape=(8, 8, 3), storage="jpeg")
+
+    def load(self) -> None:
+        self.pixels = 255 - self.pixels
+
+    def to_csv_row(self) -> dict[str, Any]:
+        return {"key": self.key, "mean": int(self.pixels.mean())}
+
+
+@sr.record
+class Passage:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+    def split(self) -> Iterator[Any]:
+        if len(self.ids) == 1:
+            raise sr.SkipRecord("short")
+        for start in range(0, len(self.ids), 3):
+            yield Passage(self.key, self.ids[start : start + 3])
+
+
+@pytest.mark.parametrize("way", ["rewrite", "merge", "write"])
+def test_bytes_are_copied_beside_a_csv(tmp_path: Path, way: str) -> None:
+    """JPEG loses nothing a second time, hooks do not run again, and the rows are those of the records."""
+    rng = np.random.default_rng(0)
+    photos = [Photo(f"p{i}", rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)) for i in range(9)]
+    source, there = tmp_path / "source", tmp_path / "there"
+    sr.write(photos, source)
+    before, stored = shards(source, "train"), list(sr.read_records(source, schema=Photo))
+    selected = sr.open(source, schema=Photo).all()
+    if way == "rewrite":
+        there = source
+        sr.rewrite(source, csv=True, schema=Photo)
+    elif way == "merge":
+        sr.merge([selected], there, schema=Photo, csv=True)
+    else:
+        sr.write(selected, there, schema=Photo, csv=True)
+    assert shards(there, "train") == before
+    rows = list(csv.DictReader((there / "train" / "examples.csv").read_text().splitlines()))
+    assert [(row["key"], int(row["mean"])) for row in rows] == [(one.key, int(one.pixels.mean())) for one in stored]
+    sr.compact(there, csv=True)  # without the class
+    assert shards(there, "train") == before
+
+
+def test_a_rewrite_keeps_chunks_without_numbers(tmp_path: Path) -> None:
+    """Chunks that share their key stay, and so does the count of what hooks left out; other duplicates are found."""
+    path = tmp_path / "d"
+    sr.write([Passage("a", np.arange(7)), Passage("b", [0])], path)
+    sr.write([Passage("c", np.arange(4))], path, append=True)
+    chunks = list(sr.read_records(path))
+    assert len(chunks) == 5
+    manifest = sr.compact(path)
+    assert (len(manifest.splits["train"].shards), manifest.skipped, manifest.skip_reasons) == (1, 1, ("short",))
+    assert list(sr.read_records(path)) == chunks
+    manifest = sr.rewrite(path, drop=sr.open(path).all().where(key="c"), csv=True)
+    assert (manifest.records, manifest.skipped) == (3, 1)
+    assert sr.rewrite(path, on_duplicate="first").records == 1
+    with pytest.raises(sr.DuplicateKeyError):
+        sr.merge([path, path], tmp_path / "twice")
 
 
 def test_a_class_that_differs_is_encoded_anew(corpus: sr.Corpus, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Modes and owners of what is replaced are kept, on file systems and in directories of every kind."""
 
+import contextlib
 import errno
 import fcntl
 import logging
 import os
 import shutil
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -263,3 +265,65 @@ def test_old_files_that_stay(tmp_path, monkeypatch, caplog, in_place):
         sr.write(items(4, 8), place, overwrite=True)
         assert sorted(names(tmp_path)) == [kept.name, "d"]
         assert names(kept) == ["manifest.json", "train"]
+
+
+@pytest.fixture
+def ours():
+    """Yield a directory of a user without privileges, who runs the test."""
+    is_root = os.geteuid() == 0
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o777)
+        sr.write(items(4), path / "d")
+        list(sr.read_records(path / "d"))  # imports what that user may not
+        (path / "a.jsonl").write_text('{"key": "a"}\n')
+        with contextlib.suppress(sr.SourceError):
+            list(sr.from_jsonl(path / "a.jsonl", Item))
+        for each in (path / "d", path / "a.jsonl", *(path / "d").rglob("*")):
+            os.chown(each, *((65534, 65534) if is_root else (-1, -1)))
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield path
+        finally:
+            if is_root:
+                os.seteuid(0)
+            for each in (path / "closed", path / "a.jsonl", path / "d"):
+                if each.exists():
+                    each.chmod(0o700)
+
+
+def test_a_read_only_dataset_is_not_appended_to(ours):
+    """An append is an error, and leaves no file; readers and copies see what was there."""
+    (ours / "d" / "train").chmod(0o555)
+    (ours / "d").chmod(0o555)
+    before = names(ours)
+    with pytest.raises(sr.ShardWriteError, match="Permission denied"):
+        sr.write(items(4, 4), ours / "d", append=True)
+    assert names(ours) == before
+    assert len(list(sr.read_records(ours / "d"))) == 4
+    (ours / "d").chmod(0o755)
+    (ours / "d" / "train").chmod(0o755)
+
+
+def test_closed_directories_and_files(ours):
+    """What may not be looked into is an error of ours for every writer and reader."""
+    (ours / "closed").mkdir(mode=0)
+    place = ours / "closed" / "d"
+    tries = [
+        lambda: sr.write(items(4), place),
+        lambda: sr.write(items(4), place, overwrite=True),
+        lambda: sr.write(items(4), place, append=True),
+        lambda: sr.write(items(4), ours / "closed", overwrite=True),
+        lambda: sr.write_part(items(4), place, 0),
+        lambda: sr.commit(place),
+        lambda: list(sr.read_records(place)),
+    ]
+    for action in tries:
+        with pytest.raises(sr.DatasetError, match="Permission denied"):
+            action()
+    with pytest.raises(sr.ShardWriteError, match="too long"):
+        sr.write(items(4), ours / ("x" * 300))
+    (ours / "a.jsonl").chmod(0)
+    with pytest.raises(sr.SourceError, match=r"a\.jsonl: cannot be read: .*Permission denied"):
+        list(sr.from_jsonl(ours / "a.jsonl", Item))

@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -162,6 +163,16 @@ def test_records_that_straddle(tmp_path: Path) -> None:
     assert {name: split.records for name, split in steps.splits.items()} == {"a": 28, "b": 30}
 
 
+@pytest.mark.parametrize("straddling", ["error", "drop"])
+def test_records_without_a_time(tmp_path: Path, straddling: str) -> None:
+    """NaT is in no split: the record is named, and does not go to the last one."""
+    lost = attrs.evolve(VISITS[3], key="lost", day=np.datetime64("NaT"))
+    for end in (None, "left"):
+        with pytest.raises(sr.RecordError, match="NaT") as caught:
+            sr.write([VISITS[0], lost], tmp_path / "d", splits=IN_TIME, time="day", end=end, straddling=straddling)
+        assert caught.value.position == 1
+
+
 @sr.record(kw_only=True)
 class Ride:
     key: str = sr.context(str, key=True)
@@ -209,6 +220,35 @@ def test_straddling_records_are_cut(tmp_path: Path, source: str) -> None:
     backwards = Ride(key="back", minute=[5, 3], speed=np.zeros((2, 2)), stops=[])
     with pytest.raises(sr.RecordError, match="expected times that ascend"):
         sr.write([backwards], tmp_path / "e", splits=starts, time="minute", straddling="cut")
+
+
+def test_numbers_of_pieces_stay_unique(tmp_path: Path) -> None:
+    """A piece never gets the number of another one of its key, in parts and appends too; else an error says so."""
+    options: Any = {"splits": {"a": ..., "b": 20, "c": 40}, "time": "minute", "straddling": "cut"}
+    minutes = np.arange(10, 50, dtype="int32")
+    whole = Ride(key="r", minute=minutes, speed=np.zeros((40, 2)), stops=[])
+    path = tmp_path / "d"
+
+    def numbers(path: Path) -> list[tuple[str, int]]:
+        return [(one.key, int(one.part)) for name in sr.info(path).splits for one in sr.read_records(path, name)]
+
+    sr.write([whole], path, **options)
+    assert numbers(path) == [("r", 0), ("r", 1), ("r", 2)]
+    sr.write(sr.open(path, schema=Ride).all(), tmp_path / "same", **options)  # pieces that nothing cuts
+    assert numbers(tmp_path / "same") == numbers(path)
+    finer = {**options, "splits": {"a": ..., "b": 15, "c": 40}}
+    with pytest.raises(sr.DuplicateKeyError, match=r"\(key 'r'\)"):
+        sr.write(sr.open(path, schema=Ride).all(), tmp_path / "finer", **finer)
+    sr.rewrite(path, drop=sr.open(path)["a"])
+    for kind in ({}, {"workers": 1, "on_duplicate": "error"}):
+        with pytest.raises(sr.DuplicateKeyError, match=r"has the key of a record that is in .* already"):
+            sr.write([whole], path, append=True, **kind)
+    sr.write_part([whole], path, 0, append=True)
+    with pytest.raises(sr.DuplicateKeyError, match="is in part 0 and in"):
+        sr.commit(path, append=True)
+    assert sr.write([whole], path, append=True, on_duplicate="first").skipped == 2
+    assert sorted(numbers(path)) == [("r", 0), ("r", 1), ("r", 2)]
+    assert sr.compact(path).records == 3
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -17,7 +17,7 @@ sizes = st.lists(st.integers(0, 60), max_size=30)
 
 
 def write(directory: Path, data: list[bytes], parts: int, start: int = 0, **options: Any) -> Any:
-    writer = SplitWriter("train", directory / "train", ShardOptions(**options), directory, start)
+    writer = SplitWriter("train", directory / "train", ShardOptions(**options), start)
     for first in range(0, len(data), parts):
         part = data[first : first + parts]
         lengths = np.array([[len(item)] for item in part], np.int64)
@@ -87,7 +87,7 @@ def test_generation_in_names(tmp_path: Path) -> None:
 
 def test_abandoned(tmp_path: Path) -> None:
     """Abandoning closes everything, at any time and more than once."""
-    writer = SplitWriter("train", tmp_path / "train", ShardOptions(shard_bytes=1, shuffle_seed=1), tmp_path)
+    writer = SplitWriter("train", tmp_path / "train", ShardOptions(shard_bytes=1, shuffle_seed=1))
     writer.add([b"a", b"b"], np.ones((2, 1), np.int64), ["x"], ["1", "2"])
     writer.abandon()
     writer.abandon()

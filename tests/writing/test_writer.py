@@ -129,6 +129,7 @@ def test_split_of_a_single_record(tmp_path: Path) -> None:
         ({"on_duplicate": "last"}, "on_duplicate"),
         ({"append": True, "overwrite": True}, "not both"),
         ({"params": {"scale": 2}}, "takes 'scale'"),
+        ({"params": {1: 2}}, "takes 1"),
         ({"progress": "yes"}, "progress"),
         ({"metadata": {1: "x"}}, "keys of JSON are text"),
         ({"metadata": {"x": math.nan}}, "JSON"),
