@@ -185,9 +185,9 @@ class WriteOptions:
         return cls(**keywords)
 
     def __attrs_post_init__(self) -> None:
-        if not _is_int(self.seed):
+        if type(self.seed) is not int:  # a bool is none
             raise OptionError(f"seed: expected an int, got {self.seed!r}")
-        if self.workers != "auto" and (not _is_int(self.workers) or self.workers < 1):
+        if self.workers != "auto" and (type(self.workers) is not int or self.workers < 1):
             raise OptionError(f"workers: expected a number of processes, 1 or more, or 'auto', got {self.workers!r}")
         check_choice("on_duplicate", self.on_duplicate, ("error", "first"))
         for name in ("shuffle", "csv", "overwrite", "append", "stats"):
@@ -225,10 +225,6 @@ class WriteOptions:
             if not isinstance(content, (bytes, str, os.PathLike)):
                 kind = type(content).__name__
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def shows_options(target: T) -> T:
