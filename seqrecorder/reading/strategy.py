@@ -486,7 +486,7 @@ class PaddedBatches(Strategy):
             OptionError: a padding value does not fit its field, or a field cannot be padded on that side.
         """
         schema, multiple = feed.parser.schema, self.pad_to_multiple_of
-        exact = check_values(feed.origin.schema, self.padding_values)
+        exact = check_values(feed.origin.schema, self.padding_values, schema)
         alike = [(name, each.source) for each in feed.parser.derivations for name in each.padded_alike]
         for name, source in alike:
             if source in exact:
