@@ -201,7 +201,7 @@ def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str,
     edges, shares = field.binned(fields)
     ticks = ticks_of(edges)
     if dtype.kind in "mM":
-        texts = [str(np.array(int(edge), np.int64).view(dtype)) for edge in np.linspace(edges[0], edges[-1], 4)]
+        texts = [str(field.native(int(edge))) for edge in np.linspace(edges[0], edges[-1], 4)]
         days = {text.partition("T")[0] for text in texts}
         if len(days) == 1 and dtype.kind == "M":
             caption += f", on {days.pop()}"
@@ -222,7 +222,7 @@ def _figures(field: FieldStats) -> list[str]:
     dtype, part = field.field.element.numpy, numbers.distributions[0]
     values = [numbers.minimum[0], *(part.quantile(q) for q in (0.01, 0.5, 0.99)), numbers.maximum[0], numbers.mean[0]]
     if dtype.kind in "mM":
-        cells = [str(np.array(round(float(value)), np.int64).view(dtype)) for value in values] + ["-"]
+        cells = [str(field.native(round(value))) for value in values] + ["-"]
     else:
         cells = [number(value) for value in [*values, np.sqrt(numbers.variance[0])]]
     return [f"{int(numbers.count[0]):,}", f"{int(numbers.nan[0]):,}", *cells]
@@ -234,12 +234,9 @@ def _channels(field: FieldStats) -> str:
         return ""
     figures = [np.atleast_1d(getattr(field, name)) for name in ("nan", "minimum", "mean", "maximum", "std")]
     rows = [(str(at), *(number(each[at]) for each in figures)) for at in range(min(channels, _MOST_CHANNELS))]
-    caption = f"{field.name} by channel" + (
-        f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
-    )
-    return table(
-        caption, ("channel", "missing", "minimum", "mean", "maximum", "deviation"), rows, summary="Channels as a table"
-    )
+    shown = f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
+    heads = ("channel", "missing", "minimum", "mean", "maximum", "deviation")
+    return table(f"{field.name} by channel{shown}", heads, rows, summary="Channels as a table")
 
 
 _MOST_WORDS, _MOST_LISTS = 12, 3

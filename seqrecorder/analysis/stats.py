@@ -304,7 +304,7 @@ class FieldStats:
         """
         if isinstance(self.values, Texts):
             return self.values.top(count)
-        return [(self._native(value), times) for value, times in self.whole.top(count)]
+        return [(self.native(value), times) for value, times in self.whole.top(count)]
 
     def quantile(self, q: float) -> Any:
         """Compute a quantile of each channel, interpolated like `numpy.quantile`.
@@ -321,8 +321,11 @@ class FieldStats:
         numbers = self._numbers("quantile")
         if self.field.element.is_time:
             part = numbers.distributions[0]
-            exact = part.quantile(q) if part.values is not None and numbers.count[0] else None
-            return self._native(np.iinfo(np.int64).min if exact is None else int(exact))
+            if part.values is None or not numbers.count[0]:
+                return np.array("NaT", self.field.element.numpy)[()]
+            place, ends = q * (part.total - 1), np.cumsum(part.counts)  # whole numbers: a float is no exact time
+            low, high = (int(part.values[np.searchsorted(ends, at, "right")]) for at in (int(place), -int(-place // 1)))
+            return self.native(low + int((high - low) * (place % 1)))
         values = np.array([part.quantile(q) for part in numbers.distributions])
         values = np.broadcast_to(values, numbers.count.shape)
         with np.errstate(invalid="ignore"):
@@ -350,11 +353,11 @@ class FieldStats:
             ends = np.where(numbers.count > 0, ends, np.nan)
         return self._of(ends)
 
-    def _native(self, value: Any) -> Any:
-        """Convert a counted element to the type of the field."""
-        element = self.field.element
+    def native(self, value: Any) -> Any:
+        """Convert a counted element to the type of the field; a number beyond all times becomes the nearest time."""
+        element, last = self.field.element, np.iinfo(np.int64).max
         if element.is_time:
-            return np.array(value, np.int64).view(element.numpy)[()]
+            return np.array(min(max(value, -last), last), np.int64).view(element.numpy)[()]
         return bool(value) if element.name == "bool" else value
 
     def to_dict(self) -> dict[str, Any]:
@@ -418,7 +421,7 @@ class FieldStats:
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
         center, scale = self.mean, self._of(np.maximum(np.atleast_1d(self.std), 1e-7))  # the epsilon of the Keras layer
         if not np.isfinite([center, scale]).all():
-            raise OptionError(f"normalize: the statistics of {self.name!r} have a channel without finite values")
+            raise OptionError(f"normalize: {self.name!r} has a channel without finite values; name the other fields")
         return center, scale
 
     def field_map(self, field: Field) -> FieldMap:
@@ -449,14 +452,14 @@ class FieldStats:
 
         def shown(figure: Any) -> str:
             if self.by_channel:
-                figures = np.asarray(figure, np.float64)
-                ends = {f"{end:.4g}" for end in (np.nanmin(figures), np.nanmax(figures))} if figures.size else set()
+                figures = np.asarray(figure, np.float64)[~np.isnan(figure)]
+                ends = {f"{end:.4g}" for end in (figures.min(), figures.max())} if figures.size else set()
                 return " to ".join(sorted(ends, key=float))
             return f"{figure:.4g}" if isinstance(figure, float) else str(figure)
 
         element, figures, top = self.field.element, ["", "", "", ""], ""
         if not element.is_text and np.any(self.count):
-            mean = self._native(round(self.mean)) if element.is_time and not self.field.rest else self.mean
+            mean = self.native(round(self.mean)) if element.is_time and not self.field.rest else self.mean
             std = "" if element.is_time else shown(self.std)
             figures = [shown(self.minimum), shown(mean), shown(self.maximum), std]
         if element.is_text or element.numpy.kind in "iub":

@@ -270,7 +270,7 @@ class Vocabulary:
         known = [*self.reserved, *self.tokens]
         kinds = {type(token) for token in known}
         if not known or len(kinds) > 1 or not kinds <= {str, bytes, int, bool}:
-            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {join([*map(repr, known)])}")
+            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {known!r:.200}")
         if self.padding == "" and kinds != {str}:
             object.__setattr__(self, "padding", b"" if kinds == {bytes} else None)
         if self.unknown == UNKNOWN and kinds != {str}:

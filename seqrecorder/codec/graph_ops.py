@@ -825,8 +825,8 @@ def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any
     return tf.SparseTensor(tf.stack(positions, 1), column.values, tf.stack([tf.cast(n, tf.int64) for n in shape]))
 
 
-def check_values(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert padding values to the dtypes of their fields.
+def check_values(schema: Schema, values: Mapping[str, Any], read: Schema) -> dict[str, Any]:
+    """Convert padding values to the dtypes of their fields, as they are read: ids of a vocabulary, for example.
 
     Raises:
         OptionError: a value does not fit its field, or the field is not padded.
@@ -834,7 +834,7 @@ def check_values(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     exact = {}
     for name, value in values.items():
-        field = schema[name]
+        field = next((field for field in read.fields if field.name == name), schema[name])
         if field.sparse is not None or not (field.is_list or field.is_ragged):
             raise OptionError(f"padding_values: field {name!r} is not padded; leave it out")
         try:

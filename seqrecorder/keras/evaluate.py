@@ -67,8 +67,8 @@ def evaluate(
     Raises:
         OptionError: the model is not compiled, an output does not have the steps of its target, or all weights are 0.
     """
-    if batch is None:
-        raise OptionError("evaluate: expected batch=Pad(...) or another strategy, got None")
+    if batch is None or options.get("epochs", 1) is None:
+        raise OptionError("evaluate: expected batch=Pad(...) or another strategy, and epochs that end, got None")
     if getattr(model, "loss", None) is None:
         raise OptionError("evaluate: expected a compiled model: call model.compile(loss=..., weighted_metrics=[...])")
     model.reset_metrics()

@@ -71,7 +71,7 @@ def predict(
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
             (`day_horizon`, `horizon_length`, `image_size`). These are the stored values, not normalized; with
             `vocabulary`, they are ids. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for
-            text.
+            text. None is 0 or empty: keep `<field>_present` as well to tell it.
         steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it
             is inferred from the width of the output; an error asks for it if several lists match.
         **options: other options of `seqrecorder.read`.
@@ -85,7 +85,7 @@ def predict(
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
-            which steps the output has; or an option is for training.
+            which steps the output has; the model has several outputs; or an option is for training.
     """
     batch = _checked(batch, options, join=join)
     cuts = isinstance(batch, (Window, Unroll, Pack))
@@ -95,16 +95,23 @@ def predict(
     chosen = None if steps_of is None else _group_of(steps_of, schema, of_inputs)
     groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
     ids, numbered = _identities(batch, schema)
-    numbered += ["horizon_length"] if kept.horizons else []
+    if any(field is not None and name != field.name for name, field in kept.fields.items()):
+        numbered.append("horizon_length")  # the steps of fields of a horizon
     names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.numbers)
     asked = kept.beside(inputs)
     batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
     by_record: dict[int, list[tuple[int, list[Any]]]] = {}
-    of_steps: list[str | None] = [None] * (1 + len(kept.names))  # the group whose lengths cut each column
+    of_steps: list[str | None] = [None] * (1 + len(kept.fields))  # the group whose lengths cut each column
     for picked, targets in batches:
         index, *others = (part.numpy() for part in targets)
         features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
-        outputs = keras.ops.convert_to_numpy(call_model(model, features))
+        every = list(map(keras.ops.convert_to_numpy, keras.tree.flatten(call_model(model, features))))
+        if len(every) != 1 or every[0].shape[:1] != index.shape[:1]:
+            raise OptionError(
+                f"predict: expected one output of {len(index)} rows, got {[value.shape for value in every]}; of "
+                "several outputs, predict with one: keras.Model(model.inputs, model.outputs[0])"
+            )
+        outputs = every[0]
         widths = _widths(inputs, features, of_inputs) if chosen is not None or _gives_steps(model) else {}
         group = _group_of_output(outputs, widths, chosen)
         if isinstance(batch, Pack) and group is None and outputs.shape[1:2] != index.shape[1:]:
@@ -140,7 +147,7 @@ def predict(
 
 def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
     """Return the strategy; raise `OptionError` unless its batches can be reassembled to records."""
-    for name in ("targets", "weights", "index_name"):
+    for name in ("targets", "weights", "index_name", "epochs", "oversample"):
         if name in options:
             raise OptionError(f"predict: {name} is for training; give inputs, and in keep= what comes with predictions")
     batch = Pad(batch) if isinstance(batch, int) and not isinstance(batch, bool) else batch
@@ -148,8 +155,8 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
     if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):
         expected = "Pad, Bucket or TokenBudget with padding on the right, Window, Unroll or Pack"
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
-    if isinstance(batch, Window) and (batch.jitter or batch.max_windows is not None):
-        raise OptionError(f"predict: expected windows of which none is drawn or moved at random, got {batch!r}")
+    if getattr(batch, "drop_remainder", False) or getattr(batch, "jitter", 0) or getattr(batch, "max_windows", None):
+        raise OptionError(f"predict: expected no drop_remainder, and no window drawn or moved at random, got {batch!r}")
     whole_windows = (batch.distance, batch.stride, batch.pad, batch.time) if isinstance(batch, Window) else ()
     if join and whole_windows != (getattr(batch, "length", None), 1, "end", None):
         raise OptionError(
@@ -234,7 +241,6 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 class _Kept:
     """Fields to return with predictions: numbers are read as targets, which are never normalized; text as inputs."""
 
-    names: Sequence[str]
     fields: Mapping[str, Field | None]
     texts: Sequence[str]
 
@@ -248,12 +254,12 @@ class _Kept:
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
         mapped = options.get("vocabulary") or {}
         texts = [name for name, field in fields.items() if field is not None and field.element.is_text]
-        return cls(names, fields, [name for name in texts if name not in mapped])
+        return cls(fields, [name for name in texts if name not in mapped])
 
     @property
     def numbers(self) -> list[str]:
         """Names of the numeric fields."""
-        return [name for name in self.names if name not in self.texts]
+        return [name for name in self.fields if name not in self.texts]
 
     @property
     def groups(self) -> list[str | None]:
@@ -262,11 +268,6 @@ class _Kept:
             field.group if field is not None and field.is_list and name == field.name else None
             for name, field in self.fields.items()
         ]
-
-    @property
-    def horizons(self) -> list[str]:
-        """Names of the fields that belong to a horizon."""
-        return [name for name, field in self.fields.items() if field is not None and name != field.name]
 
     def beside(self, inputs: Any) -> Any:
         """Add the text fields to the inputs."""
@@ -284,7 +285,7 @@ class _Kept:
             features = dict(zip(inputs, features, strict=True))
         elif self.texts and _is_one(inputs):
             features = features[0] if count == 1 else features
-        return features, [self._stored(name, np.asarray(values[name])) for name in self.names]
+        return features, [self._stored(name, np.asarray(values[name])) for name in self.fields]
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Convert values to their form in records: times, `str`, and no additional axis for losses."""
@@ -340,7 +341,7 @@ def call_model(model: Any, features: Any) -> Any:
 
 
 _INDEX = "predict/index"
-_OF_ORDER = ("shuffle", "seed", "epochs", "epoch", "deterministic")
+_OF_ORDER = ("shuffle", "seed", "epoch", "deterministic")
 
 
 def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:

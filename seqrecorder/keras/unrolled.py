@@ -80,8 +80,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         self.layer.build(shape)
         for size in keras.tree.flatten(self.layer.state_size):
             for states, name in ((self._states, "state"), (self._states_apart, "state_apart")):
-                shaped = {"shape": (shape[0], size), "initializer": "zeros", "trainable": False}
-                states.append(self.add_weight(**shaped, name=name))
+                states.append(self.add_weight((shape[0], size), initializer="zeros", trainable=False, name=name))
         super().build(shape)
 
     @property
@@ -180,9 +179,7 @@ def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False)
         if shape[1:] != (units,) or shape[0] > slots:
             raise OptionError(f"set_states: {name}: expected at most {slots} slots of {units} units, got {shape}")
     for name, variable in variables.items():
-        value = np.zeros(variable.shape, arrays[name].dtype)
-        value[: len(arrays[name])] = arrays[name]
-        variable.assign(value)
+        variable.assign(np.pad(arrays[name], [(0, variable.shape[0] - len(arrays[name])), (0, 0)]))
 
 
 def _named_states(model: Any, *, training: bool) -> Iterator[tuple[str, Any]]:

@@ -97,11 +97,6 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
             )
         if name is not None and [other for _, other in options_of_names].count(name) > 1:
             raise OptionError(f"{option}: another option has the name {name!r} already: pass another")
-    for group in schema.groups[1:] if options.carried is not None else ():
-        if length_name(group) in names:
-            raise OptionError(
-                f"{schema.name} has a field {length_name(group)!r}, the lengths of group {group!r}: rename one"
-            )
 
 
 def _field_names(schema: Schema) -> list[str]:
@@ -193,11 +188,14 @@ class Elements:
         names = [field.name for field in stored.fields]
         cut = schema.in_one_rate().select(names)
         of_cut = strategy.carried(cut)
-        for name in of_cut.names if of_cut else ():
-            if name in (*names, index_name, strategy.seed_name):
+        masks = [f"{group}_{strategy.mask_name}" for group in cut.groups[1:]]
+        asked = [*names, index_name, strategy.seed_name, strategy.length_name, strategy.mask_name, *masks]
+        flags = [f"{field.name}_present" for field in cut.fields if field.optional]
+        for name in (*(of_cut.names if of_cut else ()), *map(length_name, cut.groups[1:]), *flags):
+            if name in asked:
                 raise OptionError(
-                    f"{schema.name} has a field {name!r}, as {type(strategy).__name__} names what batches carry: "
-                    "rename the field, or leave it out by fields="
+                    f"{schema.name} has {'a field' if name in names else 'an option that names'} {name!r}, as "
+                    f"{type(strategy).__name__} names what batches carry: rename it, or leave fields out by fields="
                 )
         shape = _shaper(schema, derived.choose(stored), options, set(names) - derived.made_of(wanted))
         return cls(cut, derivations, images, shape)

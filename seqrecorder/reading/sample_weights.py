@@ -215,7 +215,7 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
         return None
     ids = options.derived.ids.get(target, {})
     weights = {id_of(key, ids, "class_weight"): key for key in value} if isinstance(value, Mapping) else {}
-    is_named = bool(weights) and all(isinstance(key, numbers.Integral) for key in weights)
+    is_named = bool(weights) and all(isinstance(key, numbers.Integral) and abs(int(key)) < 1 << 63 for key in weights)
     if is_named and all(map(_is_weight, value.values())):
         return {int(key): float(value[name]) for key, name in weights.items()}
     classes = "(ints, or words of the vocabulary)" if ids else "(ints)"

@@ -486,14 +486,14 @@ class PaddedBatches(Strategy):
             OptionError: a padding value does not fit its field, or a field cannot be padded on that side.
         """
         schema, multiple = feed.parser.schema, self.pad_to_multiple_of
-        exact = check_values(feed.origin.schema, self.padding_values)
+        for name in self.padding_values:
+            if name in feed.parser.images:
+                raise OptionError(f"padding_values: {name!r}: images of any size, or resized, are padded with zeros")
+        exact = check_values(feed.origin.schema, self.padding_values, schema)
         alike = [(name, each.source) for each in feed.parser.derivations for name in each.padded_alike]
         for name, source in alike:
             if source in exact:
                 exact[name] = exact[source]
-        for name in exact:
-            if name in feed.parser.images:
-                raise OptionError(f"padding_values: {name!r}: images of any size, or resized, are padded with zeros")
         left = self._left(schema)
         for field in schema.fields:
             if field.is_list and field.group in left and field.sparse is not None and not field.dense:

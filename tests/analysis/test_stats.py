@@ -230,6 +230,26 @@ def test_what_cannot_be_asked_is_refused(corpus):
         found.lengths("other")
 
 
+@sr.record
+class Moment:
+    at: np.datetime64 = sr.context("datetime64[ns]")
+    wide: np.ndarray = sr.context("float64", shape=(2,))
+
+
+def test_quantiles_of_times_are_times_of_the_data_to_the_last_one(tmp_path):
+    """Nanoseconds are exact in quantiles, and so is the last time there is, which stands for no end."""
+    first = np.datetime64("2026-01-01T00:00:00.123456789", "ns")
+    last = np.datetime64(2**63 - 1, "ns")
+    times = [first, first + 1, first + 5, last, last]
+    sr.write([Moment(at, np.full(2, 1.7e308)) for at in times], tmp_path / "corpus")
+    found = sr.stats(tmp_path / "corpus")
+    assert [found["at"].quantile(q) for q in (0, 0.25, 0.375, 0.5, 1)] == [*times[:2], first + 3, *times[2:4]]
+    assert str(sr.stats(sr.open(tmp_path / "corpus").all()[-2:])["at"]).count(str(last)) == 3
+    assert "wide" in str(found)  # deviations beyond all floats are no warnings
+    sr.report(tmp_path / "corpus", tmp_path / "report.html")
+    assert str(last) in (tmp_path / "report.html").read_text()
+
+
 def test_more_values_than_are_told_apart_are_refused(tmp_path):
     """A field of very many values has no statistics for each."""
     sr.write([Series(label=str(number)) for number in range(10_001)], tmp_path / "corpus")

@@ -235,17 +235,37 @@ def test_an_output_has_the_steps_of_the_list_that_is_named(tmp_path: Path, batch
 
 
 def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
-    """Strategies that draw a part of each record, put the padding first, or have windows that overlap are refused."""
+    """Strategies that draw or leave out records, put the padding first, or have windows that overlap are refused."""
     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
     for batch in (sr.Crop(50), sr.Pad(4, padding_side="left")):
         with pytest.raises(sr.OptionError, match="predict: expected"):
             sr.keras.predict(model, walks, batch=batch, inputs="x")
-    for batch in (sr.Window(4, jitter=1), sr.Window(4, max_windows=1)):
-        with pytest.raises(sr.OptionError, match="none is drawn or moved at random"):
+    drawn = sr.Window(4, jitter=1), sr.Window(4, max_windows=1)
+    for batch in (*drawn, sr.Pad(4, drop_remainder=True), sr.Window(4, drop_remainder=True)):
+        with pytest.raises(sr.OptionError, match="no drop_remainder, and no window drawn or moved at random"):
             sr.keras.predict(model, walks, batch=batch, inputs="x")
     for batch in (sr.Window(4, shift=2), sr.Window(4, stride=2), sr.Pad(4)):
         with pytest.raises(sr.OptionError, match="join=True puts the steps of windows together"):
             sr.keras.predict(model, walks, batch=batch, inputs="x", join=True)
+    for name, value in (("epochs", None), ("epochs", 2), ("oversample", "copies")):
+        with pytest.raises(sr.OptionError, match=f"predict: {name} is for training"):
+            sr.keras.predict(model, walks, batch=4, inputs="x", **{name: value})
+
+
+def test_predictions_have_one_output(walks: Path) -> None:
+    """Several outputs, and one of other rows than the batch, are refused; one in a dictionary is that one."""
+    x = keras.Input((None, 1), name="x")
+    doubled = keras.layers.Rescaling(2.0)(x)
+    one = keras.Model({"x": x}, {"doubled": doubled})
+    results = sr.keras.predict(one, walks, batch=4, inputs={"x": "x"}, keep=("x", "x"))
+    for record, result in zip(sr.read_records(walks), results, strict=True):
+        np.testing.assert_array_equal(result["prediction"], record.x * 2)
+        np.testing.assert_array_equal(result["x"], record.x)
+    pair = keras.Model(x, [doubled, doubled])
+    rows = keras.Model(x, keras.layers.Lambda(lambda values: values[:1])(x))
+    for model in (pair, rows):
+        with pytest.raises(sr.OptionError, match=r"predict: expected one output of 4 rows, got .*keras\.Model"):
+            sr.keras.predict(model, walks, batch=4, inputs="x")
 
 
 LABELLED = [1, 9, 4, 25, 2, 1, 13, 40, 3, 7]
@@ -344,8 +364,9 @@ def test_metrics_of_nothing_are_refused(labelled: Any) -> None:
     model.compile(loss="sparse_categorical_crossentropy")
     with pytest.raises(sr.OptionError, match="steps or records that count"):
         sr.keras.evaluate(model, labelled[0], class_weight=dict.fromkeys(range(3), 0.0), **options)
-    with pytest.raises(sr.OptionError, match="expected batch=Pad"):
-        sr.keras.evaluate(model, labelled[0], **{**options, "batch": None})
+    for option in ("batch", "epochs"):
+        with pytest.raises(sr.OptionError, match=r"expected batch=Pad.*, and epochs that end"):
+            sr.keras.evaluate(model, labelled[0], **{**options, option: None})
     short = keras.Sequential([keras.Input((None, 2)), keras.layers.Dense(3), keras.layers.Cropping1D((0, 1))])
     short.compile(loss="sparse_categorical_crossentropy")
     with pytest.raises(sr.OptionError, match="begins with the dimensions of its target's weights"):

@@ -143,6 +143,7 @@ def test_fit_weighs_the_classes_of_steps(data: Path) -> None:
         ({"class_weight": {0: -1.0}}, "weights of 0 or more"),
         ({"class_weight": {0: float("nan")}}, "weights of 0 or more"),
         ({"class_weight": {}}, "expected a mapping of classes"),
+        ({"class_weight": {2**70: 1.0}}, "expected a mapping of classes"),
         ({"class_weight": [1, 2]}, "expected a mapping of classes"),
         ({"class_weight": {0: 1}, "targets": ("tags", "label")}, "structured as those of targets"),
         ({"class_weight": {"b": {0: 1}}, "targets": {"a": "tags"}}, "structured as those of targets"),

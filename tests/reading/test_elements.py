@@ -134,6 +134,39 @@ def test_names_that_nothing_has(series: Path) -> None:
         sr.read(series, batch=sr.Pad(3), inputs="x", targets="reset")
 
 
+@pytest.mark.parametrize(
+    ("batch", "options"),
+    [
+        (sr.Pad(3, length_name="notes_length"), {}),
+        (sr.Pad(3, mask_name="length"), {}),
+        (sr.Pad(3), {"index_name": "notes_length"}),
+        (sr.Unroll(3, 2, mask_name="reset"), {"fields": FIELDS}),
+        (sr.Window(3, length_name="window_index"), {"fields": FIELDS}),
+        (sr.Window(3, horizon=1, mask_name="horizon_length"), {"fields": FIELDS}),
+    ],
+)
+def test_options_do_not_name_what_batches_carry(series: Path, batch: Any, options: Any) -> None:
+    """The name of an option would stand in place of what the strategy gives under it."""
+    with pytest.raises(sr.OptionError, match="an option that names '.*_?(length|index|reset)', as .* names what batch"):
+        sr.read(series, batch=batch, **options)
+
+
+def test_flags_of_optional_fields_keep_their_names(tmp_path: Path) -> None:
+    """No option takes the name of what says whether a field is None; without the field, it may."""
+
+    @sr.record
+    class Noted:
+        x: Any = sr.feature_list("int64")
+        note: Any = sr.context("int64", optional=True, default=None)
+
+    sr.write([Noted([1, 2], 3), Noted([4])], tmp_path / "noted")
+    for batch, options in ((2, {"index_name": "note_present"}), (sr.Pad(2, mask_name="note_present"), {})):
+        with pytest.raises(sr.OptionError, match="an option that names 'note_present'"):
+            sr.read(tmp_path / "noted", batch=batch, **options)
+        [element] = sr.read(tmp_path / "noted", batch=batch, fields=["x"], **options)
+        assert element["note_present"].shape[0] == 2
+
+
 @pytest.mark.parametrize("read", [sr.read, sr.read_records])
 @pytest.mark.parametrize(
     ("fields", "message"),

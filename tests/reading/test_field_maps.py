@@ -131,6 +131,18 @@ def test_unknown_labels_are_an_error_that_names_them(corpus):
         list(sr.read(corpus, "train", batch=sr.Pad(4), vocabulary={"label": few}))
 
 
+def test_padding_values_are_those_of_what_is_read(corpus, vocabulary, stats):
+    """An id pads ids and no word does; a float pads whole numbers that are normalized."""
+    options = {"vocabulary": {"words": vocabulary["words"]}, "normalize": {"packed": stats["packed"]}}
+    pad = sr.Pad(20, padding_values={"words": -1, "packed": 0.5})
+    [batch] = sr.read(corpus, "train", batch=pad, fields=["words", "packed"], **options)
+    beyond = ~tf.sequence_mask(batch["sequence_length"]).numpy()
+    assert set(batch["words"].numpy()[beyond]) == {-1}
+    assert set(batch["packed"].numpy()[beyond]) == {0.5}
+    with pytest.raises(OptionError, match="padding_values: field 'words': expected int64, got str 'w1'"):
+        sr.read(corpus, "train", batch=sr.Pad(20, padding_values={"words": "w1"}), **options)
+
+
 def test_what_does_not_fit_is_refused(corpus, vocabulary, stats):
     """Before the first record: other things than vocabularies and statistics, fields twice or of another kind."""
     for options, message in (
