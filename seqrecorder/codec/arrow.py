@@ -268,6 +268,8 @@ def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
     """
     types = pyarrow().types
     kind = array.type
+    if types.is_null(kind) and not len(array):  # a library saw only empty lists
+        return np.empty(0, np.int64), array
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         raise OptionError(
             f"columns: field {field.name!r}: expected an array of lists, one list for each "

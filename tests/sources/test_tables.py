@@ -560,3 +560,16 @@ def test_a_time_between_two_hours_is_refused(tmp_path):
 
     with pytest.raises(sr.RecordError, match="hour"):
         list(sr.from_table(tmp_path / "a.csv", Hourly))
+
+
+def test_ragged_lists_that_are_all_empty():
+    """A table in which no list has a step has no type for the steps, and gives empty lists."""
+
+    @sr.record
+    class Ragged:
+        x: object = sr.feature_list("int32", shape=(None, 2))
+
+    frame = pd.DataFrame({"x": [[], []]})
+    assert [len(record.x) for record in sr.from_table(frame, Ragged)] == [0, 0]
+    with pytest.raises(OptionError, match="expected an array of lists"):
+        list(sr.from_table(pa.table({"x": pa.nulls(2)}), Ragged))
