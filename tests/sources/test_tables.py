@@ -571,5 +571,5 @@ def test_ragged_lists_that_are_all_empty():
 
     frame = pd.DataFrame({"x": [[], []]})
     assert [len(record.x) for record in sr.from_table(frame, Ragged)] == [0, 0]
-    with pytest.raises(OptionError, match="expected an array of lists"):
+    with pytest.raises(sr.RecordError, match="x: expected a value"):
         list(sr.from_table(pa.table({"x": pa.nulls(2)}), Ragged))
