@@ -60,7 +60,7 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
 
 
 def expect(value: Any, ok: Any, field: Field, what: str, *got: Any) -> Any:
-    """Check a stored value of a field with `checked`; the message names the field."""
+    """Check a stored value of a field with `checked`, whose error then names the field."""
     return checked(value, ok, f"field {field.name!r}: {what} are expected in {field.feature!r}, got", *got)
 
 
@@ -768,14 +768,14 @@ def of_all_rows(column: Column, sizes: Any) -> Any:
 
 
 def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Padding) -> Any:
-    """Pad a flat field to a tensor of a batch.
+    """Pad a flat field into a batch tensor.
 
     Args:
         field: declaration of the field.
         column: flat column of the field.
         rows: number of records in the batch, int64 scalar.
-        longest: number of steps of the padded sequences, int64 scalar; unused for context.
-        padding: options of padding.
+        longest: number of steps to pad sequences to, int64 scalar; unused for context fields.
+        padding: padding options.
     """
     import tensorflow as tf
 

@@ -97,7 +97,7 @@ class ImageDecoder:
 
     @property
     def stored(self) -> Field:
-        """Declaration of the field with the encoded images as values."""
+        """Declaration of the field as it is stored: its values are the encoded images."""
         default = self.field.default
         if self.field.has_default:
             listed = default if self.field.is_list else [default]

@@ -367,7 +367,7 @@ class UniqueKeys:
         return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
-        """Read the keys in the shards of splits, and yield them in batches; a chunk's key includes its number.
+        """Yield the keys that the shards of some splits store, in batches. The key of a chunk includes its number.
 
         Raises:
             ShardReadError: a shard is damaged.

@@ -49,7 +49,7 @@ class Stage:
 
 @attrs.frozen(eq=False)
 class Recipe:
-    """Parameters of a `tf.contrib` batching function, from which `convert` prints it.
+    """Parameters of a `tf.contrib` batching function, which `convert` needs to print equivalent code.
 
     Attributes:
         targets: the tensors of one example; the first selects the bucket.

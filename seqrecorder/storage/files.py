@@ -169,8 +169,8 @@ def shard_name(split: str, index: int, count: int | None, generation: int = 0) -
     Args:
         split: name of the split.
         index: index of the shard, from 0.
-        count: number of shards of the split and generation; None at a URL, where it is not known yet.
-        generation: number of the write: 0 for the first, plus one for each append or overwrite in place.
+        count: number of shards of the split in this generation; None at a URL, where it is not yet known.
+        generation: number of earlier appends and overwrites in place; 0 for the first write.
 
     Returns:
         The name, without a directory.

@@ -176,7 +176,7 @@ class FramedFile:
 
 
 def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
-    """Check whether TensorFlow is loaded, and computes the CRCs of records faster than this package."""
+    """Check whether TensorFlow is loaded and computes CRCs faster than this package does."""
     return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
 
 

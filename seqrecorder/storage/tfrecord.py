@@ -363,7 +363,7 @@ _BUFFER_BYTES = 1 << 18  # read buffer of TensorFlow
 
 
 def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None = None) -> Any:
-    """Return a `tf.data.Dataset` of the records of one TFRecord file, or of a span of a plain one.
+    """Return a `tf.data.Dataset` of the records of a TFRecord file, or of a span of an uncompressed file.
 
     >>> import tempfile, tensorflow as tf
     >>> path = f"{tempfile.mkdtemp()}/two.tfrecord"
@@ -376,8 +376,8 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
     Args:
         path: path of the file: a string, or a string scalar.
         compression: None, `GZIP` or `ZLIB`.
-        span: int64 scalars: offset of the first record, and end of the last wanted record. The dataset does not stop
-            there.
+        span: int64 scalars: offset of the first record, and end of the last wanted record. The dataset continues past
+            that end, so the caller must stop.
     """
     import tensorflow as tf
 

@@ -315,13 +315,13 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
     >>> taken.ids
     array([1, 2])
 
-    The function raises `CannotWait` for an object that cannot be copied, for example because it is no record; encoding
-    then rejects it.
+    The function raises `CannotWait` for an object that cannot be copied, for example because it is not a record;
+    encoding then rejects it.
 
     Args:
         schema: schema of the records.
-        whole: whether attributes that are not stored matter as well. They may be large and shared by all records, so
-            they are never copied: the function raises `CannotWait` if one of them is mutable.
+        whole: whether to protect attributes that are not stored as well. They may be large and shared by all records,
+            so they are never copied: the function raises `CannotWait` if one of them is mutable.
     """
     record_class: Any = schema.record_class
     stored = {field.name: field.element.name for field in schema.fields}

@@ -1,4 +1,4 @@
-"""Comparison of an old input function, run in a session with its queue runners, with a new reader."""
+"""Comparison of a new reader with the old input function, which runs in a session with its queue runners."""
 
 from __future__ import annotations
 

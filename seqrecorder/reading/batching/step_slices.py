@@ -164,10 +164,10 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     Args:
         parser: parser of the fields.
         serialized: string, `(k,)`.
-        lengths: int64, `(k,)`, or `(k, groups)` for several groups: lengths that the plan expects; other lengths are an
-            error.
+        lengths: int64, `(k,)`, or `(k, groups)` for several groups: lengths that the plan expects; any
+            other length raises an error.
         where: label of a record in error messages.
-        apart: fields to keep as stored buffers; the plan must have one record then.
+        apart: fields to keep as stored buffers; if there are any, the plan must have exactly one record.
     """
     import tensorflow as tf
 

@@ -482,7 +482,7 @@ def _field(
 
 
 def _bytes_comment(feature: FeatureDescription) -> str:
-    """Format a comment with a guess of the meaning of bytes that are not text."""
+    """Format a comment that guesses what non-text bytes mean."""
     if feature.format in ("PNG", "JPEG"):
         storage = feature.format.lower()
         return f'{feature.format} images; "uint8", shape=(None, None, channels), storage="{storage}" decodes them'
