@@ -10,14 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-MOST = 30.0
-"""Percent of the statements, no more than an estimate until the first whole run. Lower it when the run says so; what
-raises it needs an example, or is not needed."""
+MOST = 18.0
+"""Percent of the statements. Lower it when the run says so; what raises it needs an example, or is not needed."""
 
 WHAT = ("tests/test_readme.py", "tests/test_examples.py", "tests/reliability")
 ROOT = Path(__file__).parents[1]
 
-# Examples, killed writers and workers are processes of their own: started, forked, and ended without a farewell.
+# Examples, killed writers and workers are processes of their own: started, forked, and ended without a farewell. Some
+# import the checkout, and others the installed package.
 SETTINGS = """
 [run]
 parallel = true
@@ -28,6 +28,10 @@ patch =
   subprocess
   fork
   _exit
+[paths]
+package =
+  seqrecorder
+  */seqrecorder
 """
 
 
@@ -44,7 +48,7 @@ def measured(what: list[str]) -> dict[str, dict[str, int]]:
 
         coverage("run", "-m", "pytest", "-n", "2", "--dist", "loadfile", "-q", *what)
         coverage("combine", "-q")
-        coverage("json", "-q", "-o", f"{place}/figures.json")
+        coverage("json", "-i", "-q", "-o", f"{place}/figures.json")
         figures = json.loads(Path(place, "figures.json").read_text(encoding="utf-8"))
     return {name: file["summary"] for name, file in figures["files"].items()} | {"all": figures["totals"]}
 
