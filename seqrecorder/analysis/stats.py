@@ -323,9 +323,10 @@ class FieldStats:
             part = numbers.distributions[0]
             if part.values is None or not numbers.count[0]:
                 return np.array("NaT", self.field.element.numpy)[()]
-            place, ends = q * (part.total - 1), np.cumsum(part.counts)  # whole numbers: a float is no exact time
-            low, high = (int(part.values[np.searchsorted(ends, at, "right")]) for at in (int(place), -int(-place // 1)))
-            return self.native(low + int((high - low) * (place % 1)))
+            rank, ends = q * (part.total - 1), np.cumsum(part.counts)
+            # Interpolate in integers, because a float64 cannot represent every time.
+            low, high = (int(part.values[np.searchsorted(ends, at, "right")]) for at in (int(rank), -int(-rank // 1)))
+            return self.native(low + int((high - low) * (rank % 1)))
         values = np.array([part.quantile(q) for part in numbers.distributions])
         values = np.broadcast_to(values, numbers.count.shape)
         with np.errstate(invalid="ignore"):

@@ -185,7 +185,7 @@ class WriteOptions:
         return cls(**keywords)
 
     def __attrs_post_init__(self) -> None:
-        if type(self.seed) is not int:  # a bool is none
+        if type(self.seed) is not int:  # a bool is an instance of int
             raise OptionError(f"seed: expected an int, got {self.seed!r}")
         if self.workers != "auto" and (type(self.workers) is not int or self.workers < 1):
             raise OptionError(f"workers: expected a number of processes, 1 or more, or 'auto', got {self.workers!r}")
