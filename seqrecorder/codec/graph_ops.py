@@ -370,7 +370,10 @@ def check_steps(steps: Any) -> Crop:
         raise OptionError(f"steps: expected a slice of ints, such as slice(0, 100, 2), got {steps!r}")
     if steps.step is not None and steps.step < 1:
         raise OptionError(f"steps: expected a slice that goes forwards, got {steps!r}")
-    return (steps,)
+    return (slice(*(limit if limit is None else max(-_FAR, min(limit, _FAR)) for limit in limits)),)
+
+
+_FAR = 1 << 62  # no sequence is longer, and sums with it fit int64
 
 
 def _bounds(lengths: Any, part: slice | Stretch, xp: Any) -> tuple[Any, Any]:

@@ -488,7 +488,7 @@ def test_context_only_records(tmp_path: Path) -> None:
         sr.read(tmp_path / "points", batch=sr.Bucket(2))
 
 
-STEPS = [slice(3), slice(-2, None), slice(1, None, 2), slice(None, None, 3), slice(5, 2)]
+STEPS = [slice(3), slice(-2, None), slice(1, None, 2), slice(None, None, 3), slice(5, 2), slice(-(2**70), 2**70)]
 
 
 @pytest.mark.parametrize(
