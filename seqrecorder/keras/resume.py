@@ -93,7 +93,8 @@ class SavedStates:
         unfinished = self.directory / f"{_UNFINISHED}{number:06d}"
         with writing("make", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._clean()
+            for left in self.directory.glob(f"{_UNFINISHED}*"):  # a killed process left them
+                shutil.rmtree(left)
             unfinished.mkdir()
         buffer = io.BytesIO()
         np.savez(buffer, *(value.reshape(-1).view(np.uint8) for value in map(np.ascontiguousarray, values)))
@@ -108,8 +109,7 @@ class SavedStates:
         sync_directory(self.directory)
         for old in [*saved, path][: -self.keep]:
             with writing("remove", old), faults_around("remove", old):
-                removed = old.rename(self.directory / f"{_UNFINISHED}{old.name}")
-                shutil.rmtree(removed)
+                shutil.rmtree(old.rename(self.directory / f"{_UNFINISHED}{old.name}"))
 
     def last(self) -> tuple[TrainingState, list[Any], Path] | None:
         """Load the last state, the arrays of its variables, and its directory; return None if there is no state.
@@ -120,6 +120,8 @@ class SavedStates:
         saved = self._saved()
         if not saved:
             return None
+        import ml_dtypes
+
         path = saved[-1]
         try:
             about = json.loads((path / _ABOUT).read_bytes())
@@ -133,7 +135,7 @@ class SavedStates:
             with np.load(path / _VARIABLES, allow_pickle=False) as stored:
                 raw = [stored[name] for name in stored.files]
             values = [
-                flat.view(_dtype(dtype)).reshape(shape)
+                flat.view(np.dtype(getattr(ml_dtypes, dtype, dtype))).reshape(shape)
                 for flat, (_, shape, dtype) in zip(raw, state.variables, strict=True)
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -149,17 +151,6 @@ class SavedStates:
         paths = self.directory.glob(f"{_PREFIX}*") if self.directory.is_dir() else []
         numbers = {path: path.name.removeprefix(_PREFIX) for path in paths}
         return sorted((path for path, number in numbers.items() if number.isdecimal()), key=lambda p: int(numbers[p]))
-
-    def _clean(self) -> None:
-        """Remove the unfinished states that a killed process left."""
-        for left in self.directory.glob(f"{_UNFINISHED}*"):
-            shutil.rmtree(left)
-
-
-def _dtype(name: str) -> Any:
-    import ml_dtypes
-
-    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 _LOGGER = logging.getLogger("seqrecorder")
@@ -213,8 +204,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         keep: number of states to keep.
 
     Raises:
-        OptionError: an option is invalid; in `fit`: the state belongs to another model, or the number of batches in an
-            epoch has changed.
+        OptionError: an option is invalid; in `fit`: the state belongs to another model or another pipeline, or the
+            number of batches in an epoch has changed.
         ShardWriteError: in `fit`: a state cannot be written. Earlier states remain.
     """
 
@@ -227,11 +218,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, below as well
         """Restore the model and the data from the last state."""
-        self._data, others = _fit_locals()
+        self._data, self._others = _fit_locals()
         # Run last, when all other callbacks have finished.
         self._last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: self._end())  # noqa: ARG005
-        others.callbacks.append(self._last)
-        self._others = others
+        self._others.callbacks.append(self._last)
         self._steps = next(name for name in _STEPS if hasattr(self._data, name))
         self._new_steps: Callable[[], Iterator[Any]] = getattr(self._data, self._steps)
         setattr(self._data, self._steps, self._run_epoch)
@@ -243,8 +233,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._restored: TrainingState | None = None
         self._metrics: list[tuple[Any, Any]] = []
         self._unseen_logs: dict[str, Any] = {}
-        saved = self._states.last()
-        if saved is not None:
+        if saved := self._states.last():
             self._restore(*saved)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
@@ -386,7 +375,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         if saved.with_name(f"{_ITERATOR}.index").exists() and self._can_save_iterator:
             import tensorflow as tf
 
-            tf.train.Checkpoint(iterator=self._iterator).read(str(saved)).assert_consumed()
+            try:
+                tf.train.Checkpoint(iterator=self._iterator).read(str(saved)).assert_consumed()
+            except (tf.errors.OpError, ValueError, AssertionError) as error:
+                raise OptionError(f"Resume: {saved} is of other data: pass the same, or another directory") from error
             self._progress.taken = taken
         while self._progress.taken < taken:
             self._take()

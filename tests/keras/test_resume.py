@@ -250,6 +250,13 @@ def test_states_of_others_are_refused(tmp_path: Path) -> None:
         fit(plain(), tmp_path)
 
 
+def test_a_position_in_another_pipeline_is_refused(data: Path, tmp_path: Path) -> None:
+    """A state of shuffled data is refused by data that are not shuffled, with an error that says so."""
+    fit(read(data), tmp_path, (0, 2))
+    with pytest.raises(sr.OptionError, match=r"state-\d+/iterator is of other data: pass the same, or"):
+        fit(read(data, shuffle=0), tmp_path)
+
+
 @pytest.mark.parametrize("options", [{"every": 0}, {"keep": 0}, {"every": 1.5}, {"keep": True}], ids=str)
 def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any]) -> None:
     """Both are whole numbers of 1 or more."""
