@@ -102,11 +102,10 @@ class _Loss:
 
     def __init__(self, loss: Any, share: float) -> None:
         known = keras.losses.get(loss)
-        if isinstance(known, keras.losses.Loss):
-            self.loss = copy.copy(known)
-            self.loss.reduction = "none"
-        else:
-            self.loss = keras.losses.Loss(reduction="none")
+        is_function = not isinstance(known, keras.losses.Loss)
+        self.loss = keras.losses.Loss() if is_function else copy.copy(known)
+        self.loss.reduction = "none"
+        if is_function:
             self.loss.call = known
         self.share, self.total, self.weight = share, 0.0, 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,14 @@ from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.derived_fields import Shifted
+from seqrecorder.reading.derived_fields import Shifted, mask_missing
 from seqrecorder.reading.read import read
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
-    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
 
@@ -69,9 +68,9 @@ def predict(
             `seqrecorder.keras.Unrolled` layers needs `reset` as well.
         join: whether to join adjacent windows (no gap, no overlap) into one sequence; segments are always joined.
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
-            (`day_horizon`, `horizon_length`, `image_size`). These are the stored values, not normalized; with
-            `vocabulary`, they are ids. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for
-            text. None is 0 or empty: keep `<field>_present` as well to tell it.
+            (`day_horizon`, `horizon_length`, `image_size`, `sr.next_step("ids")`). These are the stored values, not
+            normalized; with `vocabulary`, they are ids. Steps missing from a window or horizon are NaN or NaT, 0 for
+            integers, empty for text. None is 0 or empty: keep `<field>_present` as well to tell it.
         steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it
             is inferred from the width of the output; an error asks for it if several lists match.
         **options: other options of `seqrecorder.read`.
@@ -90,13 +89,14 @@ def predict(
     batch = _checked(batch, options, join=join)
     cuts = isinstance(batch, (Window, Unroll, Pack))
     schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema.select(options.get("fields"))
-    kept = _Kept.of(schema, batch, [keep] if isinstance(keep, str) else keep, options)
+    kept = _Kept.of(schema, batch, keep, options)
     of_inputs = _groups_of(inputs, schema)
-    chosen = None if steps_of is None else _group_of(steps_of, schema, of_inputs)
+    chosen = None if steps_of is None else schema[steps_of].group
+    if steps_of is not None and not (schema[steps_of].is_list and chosen in of_inputs.values()):
+        raise OptionError(f"steps_of: expected a feature list of the length of an input, got {steps_of!r}")
     groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
     ids, numbered = _identities(batch, schema)
-    if any(field is not None and name != field.name for name, field in kept.fields.items()):
-        numbered.append("horizon_length")  # the steps of fields of a horizon
+    numbered += ["horizon_length"] if kept.ahead else []
     names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.numbers)
     asked = kept.beside(inputs)
     batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
@@ -175,9 +175,8 @@ def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
         ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
         return ids, ["segment_start"] if batch.too_long == "split" else []
     ids = {group: batch.length_name if at == 0 else length_name(group) for at, group in enumerate(schema.groups)}
-    if isinstance(batch, (Window, Unroll)):
-        return ids, ["window_index" if isinstance(batch, Window) else "segment_index"]
-    return ids, []
+    index = "window_index" if isinstance(batch, Window) else "segment_index"
+    return ids, [index] if isinstance(batch, (Window, Unroll)) else []
 
 
 def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...]) -> Any:
@@ -189,20 +188,16 @@ def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...
 def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:
     """Map the key of each input that is a feature list to the alignment group of the list."""
     named = inputs if isinstance(inputs, Mapping) else dict(enumerate([inputs] if _is_one(inputs) else inputs))
-    sources = {key: part.shifts[0].source if isinstance(part, Shifted) else part for key, part in named.items()}
     groups = {field.name: field.group for field in schema.fields if field.is_list}
-    return {key: groups[name] for key, name in sources.items() if name in groups}
+    return {key: groups[_source(part)] for key, part in named.items() if _source(part) in groups}
+
+
+def _source(part: Any) -> Any:
+    return part.shifts[0].source if isinstance(part, Shifted) else part
 
 
 def _is_one(inputs: Any) -> bool:
     return isinstance(inputs, str) or not isinstance(inputs, (Mapping, Sequence))
-
-
-def _group_of(steps_of: str, schema: Schema, of_inputs: Mapping[Any, str]) -> str:
-    field = schema[steps_of]
-    if not field.is_list or field.group not in of_inputs.values():
-        raise OptionError(f"steps_of: expected a feature list of the length of an input, got {steps_of!r}")
-    return field.group
 
 
 def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[str, int]:
@@ -239,35 +234,48 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 
 @attrs.frozen
 class _Kept:
-    """Fields to return with predictions: numbers are read as targets, which are never normalized; text as inputs."""
+    """Fields to return with predictions: numbers are read as targets, which are never normalized; text as inputs.
 
-    fields: Mapping[str, Field | None]
-    texts: Sequence[str]
+    Attributes:
+        fields: mapping from kept name to its field, or to a field of the same steps; None for lengths, for example.
+        texts: kept names that are read as inputs.
+        numbers: kept names that are read as targets.
+        groups: alignment group of each kept name with a value per step of a record; None for other names.
+        ahead: kept names whose steps are those of a horizon.
+    """
+
+    fields: Mapping[Any, Field | None]
+    texts: Sequence[Any]
+    numbers: Sequence[Any]
+    groups: Sequence[str | None]
+    ahead: set[Any]
 
     @classmethod
-    def of(cls, schema: Schema, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
-        made_of = {name: source for name, source in batch.carried(schema).names.items() if source is not None}
+    def of(cls, schema: Schema, batch: Any, keep: Any, options: Mapping[str, Any]) -> _Kept:
+        names = list(keep) if isinstance(keep, Iterable) and not isinstance(keep, str) else [keep]
+        if not all(isinstance(name, (str, Shifted)) for name in names):
+            raise OptionError(f"keep: expected a name, or a sequence of names, got {keep!r}")
         own = {field.name: field for field in schema.fields}
-        fields = {name: own.get(made_of.get(name, name)) for name in names}  # lengths, for example, have no field
+        for mask in mask_missing(schema, options.get("missing")):
+            own[mask.name] = attrs.evolve(mask.fields(own[mask.source])[1], element=element_type("bool"))
+        carried = batch.carried(attrs.evolve(schema, fields=tuple(own.values())))
+        for at, group in enumerate(schema.groups if batch.mask_name else ()):
+            mask_name = f"{group}_{batch.mask_name}" if at else batch.mask_name
+            own[mask_name] = Field(mask_name, mask_name, "feature_list", element_type("bool"), (), align=group)
+        rated = [field.name for field in schema.fields if field.per_step is not None]
+        undivided = {*carried.names, *carried.places, *rated} - {"segment_start"} if carried.context else ()
+        fields = {name: own.get(carried.names.get(_source(name)) or _source(name)) for name in names}
         for name, field in fields.items():
+            if name in undivided:
+                raise OptionError(f"keep: {name!r} cannot be divided among the records of a packed row")
             if field is not None and (field.sparse is not None or field.is_ragged):
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
         mapped = options.get("vocabulary") or {}
-        texts = [name for name, field in fields.items() if field is not None and field.element.is_text]
-        return cls(fields, [name for name in texts if name not in mapped])
-
-    @property
-    def numbers(self) -> list[str]:
-        """Names of the numeric fields."""
-        return [name for name in self.fields if name not in self.texts]
-
-    @property
-    def groups(self) -> list[str | None]:
-        """Alignment group of each field with a value per step; None for other fields."""
-        return [
-            field.group if field is not None and field.is_list and name == field.name else None
-            for name, field in self.fields.items()
-        ]
+        texts = [name for name, of in fields.items() if of and of.element.is_text and of.name not in mapped]
+        numbers = [name for name in fields if name not in texts]
+        ahead = {name for name in names if carried.names.get(name)}
+        groups = [of.group if of and of.is_list and name not in ahead else None for name, of in fields.items()]
+        return cls(fields, texts, numbers, groups, ahead)
 
     def beside(self, inputs: Any) -> Any:
         """Add the text fields to the inputs."""
@@ -309,15 +317,14 @@ class _Kept:
             ahead: number of real steps of each horizon, int64 `(B,)`.
             front: whether windows are padded in front.
         """
-        blanked = []
-        for value, (name, field), group in zip(values, self.fields.items(), self.groups, strict=True):
-            if field is None or not field.is_list or value.dtype.kind not in "fmM":
-                blanked.append(value)
-                continue
-            real, steps = (ahead if group is None else lengths[group])[:, np.newaxis], np.arange(value.shape[1])
-            is_padding = steps < value.shape[1] - real if front and name == field.name else steps >= real
-            mask = is_padding.reshape(is_padding.shape + (1,) * (value.ndim - 2))
-            blanked.append(np.where(mask, np.array("NaT" if value.dtype.kind in "mM" else np.nan, value.dtype), value))
+        blanked = list(values)
+        for at, (value, (name, field), group) in enumerate(zip(values, self.fields.items(), self.groups, strict=True)):
+            if field is not None and field.is_list and value.dtype.kind in "fmM" and field.element.name != "bool":
+                real, steps = (ahead if group is None else lengths[group])[:, np.newaxis], np.arange(value.shape[1])
+                at_front = front and name not in self.ahead
+                is_padding = steps < value.shape[1] - real if at_front else steps >= real
+                mask = is_padding.reshape(is_padding.shape + (1,) * (value.ndim - 2))
+                blanked[at] = np.where(mask, np.array(np.nan if value.dtype.kind == "f" else "NaT", value.dtype), value)
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:

@@ -174,6 +174,61 @@ def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
             sr.keras.predict(steps, tmp_path / "data", batch=2, inputs="price", keep=name)
 
 
+@sr.record
+class Spoken:
+    x: np.ndarray = sr.feature_list("float32", shape=(2,))
+    level: np.ndarray = sr.feature_list("float32")
+    words: list = sr.feature_list(str)
+    sound: np.ndarray = sr.feature_list("int16", align="sound", per_step=3)
+
+
+STEPWISE = [
+    sr.Pad(4, mask_name="mask"), sr.Bucket(4, boundaries=[3], mask_name="mask"), sr.TokenBudget(40, mask_name="mask"),
+    sr.Unroll(3, 4, mask_name="mask"), sr.Window(3, mask_name="mask"), sr.Pack(12, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", STEPWISE, ids=lambda batch: type(batch).__name__)
+def test_kept_values_of_steps_are_cut_to_their_record(tmp_path: Path, batch: Any) -> None:
+    """Masks, observed values, shifted steps and steps with a rate have exactly the steps of their record."""
+    rng = np.random.default_rng(0)
+    levels = [np.where(np.arange(n) % 3, 1, np.nan).astype("f4") for n in (5, 2, 9, 1, 7)]
+    sr.write(
+        (
+            Spoken(rng.random((n, 2), "f4"), v, [f"w{t}" for t in range(n)], range(3 * n))
+            for v in levels
+            if (n := len(v))
+        ),
+        tmp_path / "data",
+    )
+    after, before = sr.next_step("level"), sr.previous_step("words", start="<s>")
+    packed = isinstance(batch, sr.Pack)
+    keep = [after, before, "level", "level_observed", *([] if packed else ["mask", "sound", "sound_mask"])]
+    model = keras.Sequential([keras.Input((None, 2)), keras.layers.Rescaling(2.0)])
+    options: Any = {"batch": batch, "inputs": "x", "missing": {"level": "mask"}}
+    options["join"] = isinstance(batch, sr.Window)
+    results = sr.keras.predict(model, tmp_path / "data", keep=keep, **options)
+    for record, result in zip(sr.read_records(tmp_path / "data"), results, strict=True):
+        level, n = np.nan_to_num(record.level), len(record.level)
+        expected = {
+            after: [*level[1:], 0],
+            before: ["<s>", *record.words][:n],
+            "level": level,
+            "level_observed": ~np.isnan(record.level),
+            "mask": np.ones(n, bool),
+            "sound": record.sound,
+            "sound_mask": np.ones(3 * n, bool),
+        }
+        for name in keep:
+            np.testing.assert_array_equal(result[name], expected[name], err_msg=str(name))
+    for wrong in (3, None, ("level", 3)):
+        with pytest.raises(sr.OptionError, match="keep: expected a name, or a sequence of names, got"):
+            sr.keras.predict(model, tmp_path / "data", keep=wrong, **options)
+    for wrong in ("sequence_length", "segment_ids", "sound") if packed else ():
+        with pytest.raises(sr.OptionError, match=f"keep: '{wrong}' cannot be divided among the records of a packed"):
+            sr.keras.predict(model, tmp_path / "data", keep=wrong, **options)
+
+
 def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:
     """Kept floats are NaN and times NaT where a window is padded, or its horizon has not happened yet; counts tell."""
     records = stocks()
