@@ -204,8 +204,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         keep: number of states to keep.
 
     Raises:
-        OptionError: an option is invalid; in `fit`: the state belongs to another model or another pipeline, or the
-            number of batches in an epoch has changed.
+        OptionError: an option is invalid; in `fit`: the state belongs to another model or another pipeline, the number
+            of batches in an epoch has changed, or there is another `Resume`.
         ShardWriteError: in `fit`: a state cannot be written. Earlier states remain.
     """
 
@@ -219,6 +219,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, below as well
         """Restore the model and the data from the last state."""
         self._data, self._others = _fit_locals()
+        if sum(isinstance(callback, Resume) for callback in self._others.callbacks) > 1:
+            raise OptionError("Resume: expected one Resume among the callbacks of a fit, got several")
         # Run last, when all other callbacks have finished.
         self._last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: self._end())  # noqa: ARG005
         self._others.callbacks.append(self._last)
@@ -340,8 +342,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
                 f"Resume: {directory} was saved when an epoch had {state.batches:,} batches, and now it has {now:,}: "
                 "pass the same data and batches, or another directory"
             )
-        seen = None if ended else self._go_to(state, directory)
-        self._assign(state, values, seen, directory)
+        self._assign(state, values, None if ended else self._go_to(state, directory), directory)
         self._progress = _Progress(state.epoch, state.batch, state.first_epoch, self._progress.taken)
         self._restored = state
         # There is no public API; `keras.callbacks.BackupAndRestore` does the same.
@@ -401,8 +402,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             )
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
-        count = len(model.metrics_variables)
-        self._metrics = list(zip(variables, values, strict=True))[len(variables) - count :]
+        self._metrics = list(zip(variables, values, strict=True))[len(variables) - len(model.metrics_variables) :]
 
     def _finish_restoring(self) -> None:
         if self._restored is None:

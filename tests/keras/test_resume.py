@@ -264,6 +264,13 @@ def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any]) -> 
         sr.keras.Resume(tmp_path, **options)
 
 
+def test_a_fit_has_one_resume(tmp_path: Path) -> None:
+    """A second `Resume` in a `fit` is refused before anything is trained or saved."""
+    with pytest.raises(sr.OptionError, match="expected one Resume among the callbacks of a fit, got several"):
+        fit(plain(), tmp_path / "one", callbacks=[sr.keras.Resume(tmp_path / "other")])
+    assert not names(tmp_path)
+
+
 def test_only_fit_has_batches(tmp_path: Path) -> None:
     """Called by something else than `fit`, the callback says so."""
     with pytest.raises(sr.OptionError, match="a callback of `Model.fit`"):
