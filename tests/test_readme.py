@@ -47,6 +47,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keras.Model, "fit", fit)
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras, when it saves weights
 @pytest.mark.parametrize(
     ("page", "short"),
     [
