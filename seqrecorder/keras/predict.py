@@ -69,9 +69,9 @@ def predict(
         join: whether to join adjacent windows (no gap, no overlap) into one sequence; segments are always joined.
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
             (`day_horizon`, `horizon_length`, `image_size`, `sr.next_step("ids")`). These are the stored values, not
-            normalized; with `vocabulary`, they are ids; with `missing`, NaN is 0 (keep `<field>_observed` as well). Steps
-            missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty: keep
-            `<field>_present` as well to tell it.
+            normalized; with `vocabulary`, they are ids; with `missing`, NaN is 0 (keep `<field>_observed` as well).
+            Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty:
+            keep `<field>_present` as well to tell it.
         steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it
             is inferred from the width of the output; an error asks for it if several lists match.
         **options: other options of `seqrecorder.read`.

@@ -654,7 +654,7 @@ def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
             lengths.append(length)
             offset = end
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        problem = f"the GZIP stream is damaged: {error}"
+        problem = f"has a damaged GZIP stream: {error}"
     return Walk(np.array(lengths, np.int64), problem, offset)
 
 
