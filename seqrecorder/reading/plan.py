@@ -136,7 +136,7 @@ def _line(plan: Plan) -> tuple[str, ...]:
         f"{plan.rows:,}",
         f"{plan.steps_per_batch:,.0f}",
         f"{plan.most_steps:,}",
-        f"{plan.efficiency:.1%}",
+        f"{plan.efficiency:.1%}" if plan.padded_steps else "",
         f"{sum(plan.left_out.values()):,}" if plan.left_out else "",
     )
 

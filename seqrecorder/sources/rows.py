@@ -409,6 +409,7 @@ class RowGroups(TableSource):
         """Yield tables with one row per group."""
         self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
         self._usual: int | float | None = None
+        self._unit = ""  # of the usual time step, if it is a time
         wanted = list(dict.fromkeys([*self.column_of.values(), *self.by, *self.order]))
         progress = Progress(self._progress, f"sorting {self.table.name}", unit="rows")
         try:
@@ -429,9 +430,11 @@ class RowGroups(TableSource):
         if self.missing:
             _LOG.warning("%s: %d values are missing, which is NaN, or NaT, in a record", self.table.name, self.missing)
         if self.gaps:
+            usual = np.array(self._usual)
+            usual = usual.astype(f"m8[{self._unit}]").astype("m8[us]") if self._unit else usual
             _LOG.warning(
                 "%s: %d of %d rows come more than the usual %s after the row before in their group, by %s",
-                *(self.table.name, self.gaps, self.rows, self._usual, self.order[-1]),
+                *(self.table.name, self.gaps, self.rows, usual.item(), self.order[-1]),
             )
 
     def _whole_groups(self, ordered: Iterator[Any]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
@@ -445,8 +448,7 @@ class RowGroups(TableSource):
             check_types(table.schema, self.column_of)
             begins = np.flatnonzero(_change(table, self.by)) + 1
             if pieces:
-                last = pieces[-1]
-                seam = pa.concat_tables([last.slice(last.num_rows - 1), table.slice(0, 1)])
+                seam = pa.concat_tables([pieces[-1].slice(pieces[-1].num_rows - 1), table.slice(0, 1)])
                 if _change(seam, self.by)[0]:
                     begins = np.concatenate([[0], begins])
             if not begins.size:
@@ -475,11 +477,8 @@ class RowGroups(TableSource):
         inside[starts[1:] - 1] = False
         self._count_times(table, inside)
         columns = {}
-        for field in self.schema.fields:
-            name = self.column_of.get(field.name)
-            if name is None:
-                continue
-            column = one_array(table[name])
+        for of, name in self.column_of.items():
+            field, column = self.schema[of], one_array(table[name])
             if field.is_list:
                 columns[field.name] = _lists(field, column, starts)
                 self.missing += column.null_count
@@ -509,6 +508,7 @@ class RowGroups(TableSource):
         column = one_array(table[self.order[-1]])
         kind = column.type
         if pa.types.is_temporal(kind):
+            self._unit = getattr(kind, "unit", "D" if kind.bit_width == 32 else "ms")  # noqa: PLR2004
             column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())  # noqa: PLR2004
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             return

@@ -130,6 +130,7 @@ def test_an_empty_split_is_planned(tmp_path: Path) -> None:
     sr.write({"train": [Line([1])], "eval": []}, tmp_path / "d", progress=False)
     plan = sr.plan(tmp_path / "d", "eval", sr.Pad(4))
     assert (plan.batches, plan.steps, plan.efficiency, plan.steps_per_batch) == (0, 0, 1.0, 0.0)
+    assert "real steps" not in str(plan)
 
 
 def test_nothing_to_plan_is_refused(lines: Path) -> None:

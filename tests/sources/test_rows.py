@@ -347,6 +347,7 @@ def test_equal_times_and_gaps_are_said(caplog):
         assert [record.x.tolist() for record in records] == [list(range(33)), list(range(33, 43))]
     assert (records.equal_times, records.gaps) == (1, 1)
     assert caplog.text.count("1 of 43 rows") == 2
+    assert "more than the usual 0:01:00 after" in caplog.text
 
 
 @pytest.mark.parametrize(
