@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -416,7 +417,7 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
     if not field.records:
         return
     for rule, noun, section, measure in (
-        ("None", "records", "fields", _without_value),
+        ("None", "records", "fields", attrgetter("none", "records")),
         ("missing values", "values", "missing", _missing_values),
     ):
         count, of = measure(field)
@@ -438,10 +439,6 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
             named = zip(fields, shares, strict=True)
             text += "; as shares: " + ", ".join(f"{share:.1%} of {split}" for split, share in named)
         yield Finding(rule, level, field.name, f"{text}.", section)
-
-
-def _without_value(field: FieldStats) -> tuple[int, int]:
-    return field.none, field.records
 
 
 def _missing_values(field: FieldStats) -> tuple[int, int]:

@@ -432,12 +432,9 @@ class RecordStore:
         files, rows = self.order.find(positions)
         out = np.empty(positions.size, np.int64)
         for number, here in self.by_shard(files, rows):
-            out[here] = self._lengths(number)[rows[here], column]
+            with explaining_replacement(self.manifest):
+                out[here] = self.manifest.lengths(*self.shards[number])[rows[here], column]
         return out
-
-    def _lengths(self, number: int) -> NDArray[np.int64]:
-        with explaining_replacement(self.manifest):
-            return self.manifest.lengths(*self.shards[number])
 
     def window(self, most: int) -> int:
         """Reduce the requested number of records to about 4 MiB."""

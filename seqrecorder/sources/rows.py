@@ -188,8 +188,9 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
     import pyarrow as pa
 
     types = pa.types
-    if types.is_nested(column.type):
-        raise OptionError(f"column {name!r}: rows cannot be ordered by {column.type}")
+    if types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType):  # such as a Period of pandas
+        advice = "convert the column, such as a Period with .dt.to_timestamp()"
+        raise OptionError(f"column {name!r}: rows cannot be ordered by {column.type}; {advice}")
     if column.null_count:
         where = int(np.argmax(column.is_null().to_numpy()))
         raise SourceError(

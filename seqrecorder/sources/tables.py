@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import itertools
 import re
 from pathlib import Path
@@ -235,8 +236,9 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
 
     parsing = json.ParseOptions(explicit_schema=pa.schema(list(kinds.items())) if kinds else None)
     source = functools.partial(pa.input_stream, str(file), compression="detect")
-    if source().read(1024).lstrip().startswith(b"null"):  # pyarrow would crash the process
-        raise SourceError("row 0: expected a JSON object, got null; remove the line")
+    for number, line in enumerate(io.BufferedReader(source()), 1):
+        if line.lstrip().startswith(b"null"):  # at the start of a block it would crash the process
+            raise SourceError(f"line {number}: expected a JSON object, got null; remove the line")
     if hasattr(json, "open_json"):
         return json.open_json(source(), parse_options=parsing)
     return json.read_json(source(), parse_options=parsing).to_reader()  # pyarrow 18 can only read the whole file

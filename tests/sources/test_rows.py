@@ -380,6 +380,21 @@ def test_columns_that_order_need_no_field():
     assert [record.watts.tolist() for record in records] == [r.watts.astype("f4").tolist() for r in EXPECTED]
 
 
+def test_periods_of_pandas_are_refused_with_what_to_do():
+    """Rows cannot be ordered by periods: the error names the column, its type and a conversion that works."""
+
+    @sr.record
+    class Bare:
+        watts: np.ndarray = sr.feature_list("float64")
+
+    frame = pd.DataFrame({"month": pd.period_range("2020-01", periods=2, freq="M")[::-1], "watts": [0.5, 0.1]})
+    with pytest.raises(sr.OptionError, match=r"'month'.*period.*convert .* with \.dt\.to_timestamp"):
+        list(sr.from_rows(frame, Bare, by=None, order="month", extra="ignore"))
+    frame["month"] = frame["month"].dt.to_timestamp()
+    [record] = sr.from_rows(frame, Bare, by=None, order="month", extra="ignore")
+    assert record.watts.tolist() == [0.1, 0.5]
+
+
 def test_an_index_of_pandas_is_no_column():
     """The order of a frame that was sorted, or filtered, is that of its rows; its index is left alone."""
     shuffled = TABLE.to_pandas().sample(frac=1, random_state=0)
