@@ -50,11 +50,11 @@ BUDGETS = {
     "dataset": (3790, 15),
     "writing": (2920, 11),
     "reading": (3940, 24),
-    "sources": (1840, 9),
+    "sources": (1850, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),
     "legacy": (4100, 32),
-    "cli": (1050, 9),
+    "cli": (1040, 9),
     "the top": (240, 4),
 }
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.verify import VerifyReport
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.foreign.convert import Conversion
-    from seqrecorder.sources.foreign.infer import Inference, Range
+    from seqrecorder.sources.foreign.infer import Inference
 
 WIDTH = 80
 """Maximum width of the text, in columns."""
@@ -56,13 +56,11 @@ def to_json(value: Any) -> str:
 def _plain(value: Any) -> Any:  # noqa: C901 - one return per type
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value] if value.ndim else _plain(value[()])
-    if isinstance(value, (np.datetime64, np.timedelta64)):
+    if isinstance(value, (np.datetime64, np.timedelta64, Path)):
         return str(value)
     if isinstance(value, np.generic):
-        # Python has one float type, which represents the narrower floats exactly.
-        value = (
-            complex(value) if value.dtype.kind == "c" else value.item() if value.dtype.kind in "biu" else float(value)
-        )
+        kind = value.dtype.kind  # Python has one float type, which represents the narrower floats exactly
+        value = complex(value) if kind == "c" else value.item() if kind in "biu" else float(value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -71,8 +69,6 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return per type
         return [_plain(value.real), _plain(value.imag)]
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, Path):
-        return str(value)
     if isinstance(value, SparseVector):
         return {"indices": _plain(value.indices), "values": _plain(value.values), "size": value.size}
     if isinstance(value, Mapping):
@@ -294,9 +290,8 @@ def head_table(head: Head) -> str:
 
 def _opening(head: Head) -> str:
     of = "" if head.total is None else f" of {head.total:,}"
-    return f"{printable(head.where)}" + (
-        f", the first {len(head.records):,}{of} records" if head.records else ": no records"
-    )
+    shown = f", the first {len(head.records):,}{of} records" if head.records else ": no records"
+    return printable(head.where) + shown
 
 
 def _value(value: Any, width: int) -> str:
@@ -364,8 +359,8 @@ def shard_text(shard: ShardDescription) -> str:
                 feature.name,
                 feature.kind,
                 feature.dtype or "(no value)",
-                _count(feature.steps),
-                _count(feature.values) + (" per step" if feature.steps and feature.values else ""),
+                str(feature.steps or "-"),
+                str(feature.values or "-") + (" per step" if feature.steps and feature.values else ""),
                 "all" if feature.present == shard.peeked else f"{feature.present:,} of {shard.peeked:,}",
             )
             for feature in shard.features
@@ -376,10 +371,6 @@ def shard_text(shard: ShardDescription) -> str:
             "a class to begin with, for `sr.read(path, schema=Record)`:\n" + indented(shard.draft.split("\n")),
         ]
     return "\n\n".join(blocks)
-
-
-def _count(counts: Range | None) -> str:
-    return "-" if counts is None else str(counts)
 
 
 def inference_summary(inference: Inference) -> dict[str, Any]:
@@ -396,9 +387,8 @@ def inference_summary(inference: Inference) -> dict[str, Any]:
 
 def inference_text(inference: Inference) -> str:
     """Format an inferred schema for `schema`, as the source code of a module."""
-    about = (
-        f"# Inferred from {number_of(inference.records, 'record')} of {inference.message}; layout={inference.layout!r}."
-    )
+    count = number_of(inference.records, "record")
+    about = f"# Inferred from {count} of {inference.message}; layout={inference.layout!r}."
     return f"{about}\nimport numpy as np\n\nimport seqrecorder as sr\n\n\n{inference.draft}"
 
 

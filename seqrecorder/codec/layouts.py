@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from seqrecorder.codec.graph_ops import wire_filler, wire_type
 from seqrecorder.errors import OptionError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.field import feature_names, value_features
-from seqrecorder.wire.byte_rows import varint
-from seqrecorder.wire.read import WireError, feature_of, feature_values, message_spans, read_message
+from seqrecorder.wire.read import (
+    ONE,
+    TWO,
+    WireError,
+    delimited,
+    feature_of,
+    feature_values,
+    message_spans,
+    read_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -136,9 +144,9 @@ def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> byt
             kind = "bytes" if field.in_items else field.element.wire
             payloads = [feature_values(data, *span, kind)[0] for span in spans]
             features = [feature_of(list(chain(*payloads)) if kind == "bytes" else b"".join(payloads), kind)]
-        value = features[0] if layout == "example" else b"".join(_delimited(1, feature) for feature in features)
-        entry = _delimited(1, _delimited(1, field.feature.encode()) + _delimited(2, value))
-        added.append(_delimited(1 if layout == "example" else 2, entry))
+        value = features[0] if layout == "example" else b"".join(delimited(ONE, feature) for feature in features)
+        entry = delimited(ONE, delimited(ONE, field.feature.encode()) + delimited(TWO, value))
+        added.append(delimited(ONE if layout == "example" else TWO, entry))
     return b"".join(added)
 
 
@@ -146,10 +154,6 @@ def numbered_names(field: Field) -> re.Pattern[bytes]:
     """Compile the pattern of a numbered field's feature names; its only group is the number."""
     before, _, after = field.feature.encode().partition(b"*")
     return re.compile(re.escape(before) + b"([0-9]+)" + re.escape(after))
-
-
-def _delimited(number: int, payload: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + varint(len(payload)) + payload
 
 
 _NAMES_SHOWN = 12

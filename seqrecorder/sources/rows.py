@@ -189,8 +189,7 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
 
     types = pa.types
     if types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType):  # such as a Period of pandas
-        advice = "convert the column, such as a Period with .dt.to_timestamp()"
-        raise OptionError(f"column {name!r}: rows cannot be ordered by {column.type}; {advice}")
+        raise OptionError(f"column {name!r}: {column.type} has no order; convert it, a Period with .dt.to_timestamp()")
     if column.null_count:
         where = int(np.argmax(column.is_null().to_numpy()))
         raise SourceError(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _LONG = 0x80
-_ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
+ONE, TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
 _VARINT32 = 5  # maximum bytes of a 32-bit varint
 _HEAD = 6  # bytes before the values of a short step: three pairs of tag and length
 _SHORT = 0x7F - _HEAD  # maximum bytes of the values of a short step
@@ -53,7 +53,7 @@ def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
     """Find the context and the feature lists of each message; flag messages in an unusual form."""
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
-    spans = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
+    spans = {ONE: (nowhere, nowhere), TWO: (nowhere, nowhere)}
     offset = messages.starts
     for _ in range(2):
         sizes, first = _sizes(data, offset + 1)
@@ -81,14 +81,14 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
     while numbers.size:
         sizes, body = _sizes(data, offset + 1)
         end = body + sizes
-        fits = (data[offset] == _ONE) & (end <= stop)
+        fits = (data[offset] == ONE) & (end <= stop)
         body = np.where(fits, body, offset)
         length, start = _sizes(data, body + 1)
         after = start + length
-        fits &= (data[body] == _ONE) & (after < end)
+        fits &= (data[body] == ONE) & (after < end)
         after = np.where(fits, after, offset)
         sizes, value = _sizes(data, after + 1)
-        fits &= (data[after] == _TWO) & (value + sizes == end)
+        fits &= (data[after] == TWO) & (value + sizes == end)
         if not fits.all():
             unusual[numbers[~fits]] = True
             numbers, stop, start, length = numbers[fits], stop[fits], start[fits], length[fits]
@@ -157,7 +157,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     if kind != "bytes":
         nonempty = first < stops
         sizes, inside = _sizes(data, first + 1)
-        whole = (data[first] == _ONE) & (inside + sizes == stops)
+        whole = (data[first] == ONE) & (inside + sizes == stops)
         fits &= whole | ~nonempty
         first = np.where(nonempty & whole, inside, stops)
     return Spans(data, first, stops), ~(fits | empty)
@@ -172,7 +172,7 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     filled = np.flatnonzero(spans.sizes > 0)
     begins, stops = spans.starts[filled], spans.stops[filled]
     sizes, first = _sizes(spans.data, begins + 1)
-    is_whole = (spans.data[begins] == _ONE) & (first + sizes == stops)
+    is_whole = (spans.data[begins] == ONE) & (first + sizes == stops)
     if not is_whole.all():
         return _find_several_entries(spans)
     counts = np.zeros(len(spans), np.int64)
@@ -188,7 +188,7 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     """
     data, edges = spans.joined(), bounds(spans.sizes)
     total = int(edges[-1])
-    begins = np.flatnonzero(data[:total] == _ONE)
+    begins = np.flatnonzero(data[:total] == ONE)
     owners = np.repeat(np.arange(len(spans)), np.diff(np.searchsorted(begins, edges)))
     sizes, first = _sizes(data, begins + 1)
     last, stops = first + sizes, edges[1:][owners]
@@ -306,9 +306,9 @@ def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
     def at(offset: int) -> NDArray[np.uint8]:
         return data[offset : offset + size]
 
-    like = at(0) == _ONE
+    like = at(0) == ONE
     like &= at(2) == tag
-    like &= at(4) == _ONE
+    like &= at(4) == ONE
     like &= at(5) <= _SHORT
     like &= at(3) == at(5) + np.uint8(2)
     like &= at(1) == at(3) + np.uint8(2)
@@ -326,6 +326,7 @@ _SINGLE = {"float": 0x0D, "int64": 0x08}  # tags of unpacked numbers
 _FLOAT_BYTES = 4
 _SHORT_OF_BYTES = "the message is truncated"
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+_KINDS = {tag: kind for kind, tag in FEATURE_TAG.items()}
 _EMPTY_FEATURE = 2  # bytes of a feature whose list has no values
 _LEAST_ENTRY = 4  # bytes of an entry with empty name and value
 
@@ -345,7 +346,7 @@ def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
     Raises:
         WireError: `data` is not a message.
     """
-    halves_by_tag: dict[int, FeatureSpans] = {_ONE: {}, _TWO: {}}
+    halves_by_tag: dict[int, FeatureSpans] = {ONE: {}, TWO: {}}
     offset, end = 0, len(data)
     while offset < end:
         features = halves_by_tag.get(data[offset])
@@ -355,7 +356,7 @@ def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
             start, stop = _span(data, offset + 1, end)
             offset = min(stop, end)
             _find_entries(data, start, offset, features)
-    return halves_by_tag[_ONE], halves_by_tag[_TWO]
+    return halves_by_tag[ONE], halves_by_tag[TWO]
 
 
 def _find_entries(data: bytes, offset: int, end: int, out: FeatureSpans) -> None:
@@ -363,11 +364,11 @@ def _find_entries(data: bytes, offset: int, end: int, out: FeatureSpans) -> None
         start, stop = _span(data, offset + 1, end)
         if stop > end:
             stop = end
-        if data[offset] != _ONE or stop - start < _LEAST_ENTRY or data[start] != _ONE:
+        if data[offset] != ONE or stop - start < _LEAST_ENTRY or data[start] != ONE:
             raise WireError("the bytes are not a map of names to features")
         size = data[start + 1]
         name, after = (start + 2, start + 2 + size) if size < _LONG else _span(data, start + 1, stop)
-        if after >= stop or data[after] != _TWO:
+        if after >= stop or data[after] != TWO:
             raise WireError("a name without a feature")
         first, offset = _span(data, after + 1, stop)
         if offset != stop:
@@ -440,7 +441,7 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
         return b"", offset
     if stop > end:
         stop = end
-    if offset == stop or data[offset] != _ONE:
+    if offset == stop or data[offset] != ONE:
         return _unpacked(data, offset, stop, kind), stop
     first, offset = _span(data, offset + 1, stop)
     if offset > stop:
@@ -453,7 +454,7 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
 def _read_items(data: bytes, offset: int, stop: int) -> list[bytes]:
     items = []
     while offset < stop:
-        if data[offset] != _ONE:
+        if data[offset] != ONE:
             raise WireError("an unknown field in a list of bytes")
         first, offset = _span(data, offset + 1, stop)
         if offset > stop:
@@ -483,7 +484,7 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
     """
     out = []
     while offset < end:
-        if data[offset] != _ONE:
+        if data[offset] != ONE:
             raise WireError("an unknown field in a feature list")
         start, stop = _span(data, offset + 1, end)
         size, stop, last = stop - start, min(stop, end), 0
@@ -579,7 +580,7 @@ class Steps:
     def _learn(self, data: bytes, offset: int, stop: int) -> tuple[Any, int]:
         first, after = _span(data, offset + 1, stop)
         payload, end = feature_values(data, first, after, self._kind)
-        if data[offset] != _ONE or end != after or after > stop or (self._kind == "bytes" and len(payload) != 1):
+        if data[offset] != ONE or end != after or after > stop or (self._kind == "bytes" and len(payload) != 1):
             raise WireError("expected one value per step")
         value: Any = one_int64(payload) if self._kind == "int64" else payload[0]
         if self._decode is not None:
@@ -606,33 +607,34 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
         WireError: TensorFlow's parser would not accept the message.
     """
     out = b""
-    for tag, spans, kinds in zip((_ONE, _TWO), message_spans(data), (context, lists), strict=True):
+    for tag, spans, kinds in zip((ONE, TWO), message_spans(data), (context, lists), strict=True):
         body = b""
         for name, (start, stop) in spans.items():
             kind = kinds.get(name)
             if kind is None:
                 continue
             try:
-                if tag == _ONE:
+                if tag == ONE:
                     feature = feature_of(feature_values(data, start, stop, kind)[0], kind)
                 else:
                     steps = list_values(data, start, stop, kind)
-                    feature = b"".join(_delimited(_ONE, feature_of(values, kind)) for values in steps)
+                    feature = b"".join(delimited(ONE, feature_of(values, kind)) for values in steps)
             except WireError as error:
-                raise WireError(f"feature {_text(name)!r}: {error}") from None
-            body += _delimited(_ONE, _delimited(_ONE, name) + _delimited(_TWO, feature))
+                raise WireError(f"feature {name_text(name)!r}: {error}") from None
+            body += delimited(ONE, delimited(ONE, name) + delimited(TWO, feature))
         if body:
-            out += _delimited(tag, body)
+            out += delimited(tag, body)
     return out
 
 
 def feature_of(values: Any, kind: str) -> bytes:
     """Encode a feature from values as `feature_values` returns them."""
     items = values if kind == "bytes" else [values] if values else []
-    return _delimited(FEATURE_TAG[kind], b"".join(_delimited(_ONE, item) for item in items))
+    return delimited(FEATURE_TAG[kind], b"".join(delimited(ONE, item) for item in items))
 
 
-def _delimited(tag: int, body: bytes) -> bytes:
+def delimited(tag: int, body: bytes) -> bytes:
+    """Encode a length-delimited field of protobuf."""
     return bytes([tag]) + varint(len(body)) + body
 
 
@@ -671,16 +673,21 @@ def read_message(data: bytes) -> Message:
     """
     context, lists = message_spans(data)
     return Message(
-        {_text(name): _any_feature(data, *span)[0] for name, span in context.items()},
-        {_text(name): list_values(data, *span, "", _any_feature) for name, span in lists.items()},
+        {name_text(name): any_feature(data, *span)[0] for name, span in context.items()},
+        {name_text(name): list_values(data, *span, "", any_feature) for name, span in lists.items()},
     )
 
 
-def _any_feature(data: bytes, offset: int, end: int, _: str = "") -> tuple[Feature, int]:
+def any_feature(data: bytes, offset: int, end: int, _: str = "") -> tuple[Feature, int]:
+    """Read a feature of any kind; return it and the offset after it.
+
+    Raises:
+        WireError: the bytes are not a feature.
+    """
     if offset == end:
         return Feature(None, []), offset
-    kind = next((kind for kind, tag in FEATURE_TAG.items() if tag == data[offset]), "")
-    if not kind:
+    kind = _KINDS.get(data[offset])
+    if kind is None:
         raise WireError("a feature of unknown kind")
     values, offset = feature_values(data, offset, end, kind)
     if kind == "int64":
@@ -690,5 +697,6 @@ def _any_feature(data: bytes, offset: int, end: int, _: str = "") -> tuple[Featu
     return Feature(kind, values), offset
 
 
-def _text(name: bytes) -> str:
+def name_text(name: bytes) -> str:
+    """Decode the name of a feature; bytes that are not UTF-8 are escaped."""
     return name.decode(errors="backslashreplace")

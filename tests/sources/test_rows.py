@@ -388,7 +388,7 @@ def test_periods_of_pandas_are_refused_with_what_to_do():
         watts: np.ndarray = sr.feature_list("float64")
 
     frame = pd.DataFrame({"month": pd.period_range("2020-01", periods=2, freq="M")[::-1], "watts": [0.5, 0.1]})
-    with pytest.raises(sr.OptionError, match=r"'month'.*period.*convert .* with \.dt\.to_timestamp"):
+    with pytest.raises(sr.OptionError, match=r"'month'.*period.*convert it, a Period with \.dt\.to_timestamp"):
         list(sr.from_rows(frame, Bare, by=None, order="month", extra="ignore"))
     frame["month"] = frame["month"].dt.to_timestamp()
     [record] = sr.from_rows(frame, Bare, by=None, order="month", extra="ignore")

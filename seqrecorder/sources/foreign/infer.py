@@ -25,7 +25,7 @@ from seqrecorder.schema.source_code import RESERVED, draft, identifier
 from seqrecorder.storage.files import files_named
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord import check_compression, check_walk
-from seqrecorder.wire.read import WireError, read_message
+from seqrecorder.wire.read import Feature, WireError, any_feature, list_values, message_spans, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Storage
-    from seqrecorder.wire.read import Feature
 
 if TYPE_CHECKING:
     Shape = tuple[int | None, ...]
@@ -60,6 +59,15 @@ _FORMATS = {
     b"\x93NUMPY": "npy",
 }
 _TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # a TensorProto begins with its dtype and shape
+_SINGLE = {  # steps with one number; the varint of an int64 has 1 to 10 bytes
+    "int64": re.compile(
+        b"|".join(
+            re.escape(bytes([0x0A, size + 4, 0x1A, size + 2, 0x0A, size])) + rb"[\x80-\xff]{%d}[\x00-\x7f]" % (size - 1)
+            for size in range(1, 11)
+        )
+    ),
+    "float": re.compile(rb"\n\x08\x12\x06\n\x04.{4}", re.DOTALL),
+}
 _DTYPES = {"int64": "int64", "float": "float32", "bytes": "bytes"}
 
 
@@ -137,7 +145,17 @@ class _Tally:
     formats: set[str | None] = attrs.field(factory=set)
     sizes: list[tuple[int, int, int]] = attrs.field(factory=list)
     """For each message with the feature: index of the message, number of steps and number of values."""
-    values: Range | None = None
+    counts: set[int] = attrs.field(factory=set)
+
+    def add_steps(self, data: bytes, start: int, stop: int) -> tuple[int, int]:
+        """Add the steps of a feature list; return the number of steps and of values."""
+        for kind, step in _SINGLE.items():
+            steps = step.findall(data, start, stop)
+            if sum(map(len, steps)) == stop - start > 0:
+                self.add(Feature(kind, [0]))
+                return len(steps), len(steps)
+        counts = [self.add(feature) for feature in list_values(data, start, stop, "", any_feature)]
+        return len(counts), sum(counts)
 
     def add(self, feature: Feature) -> int:
         """Add the values of a Feature to the statistics; return their number."""
@@ -145,14 +163,10 @@ class _Tally:
         count = len(values)
         if kind:
             self.kinds.add(kind)
-            if kind == "bytes" and self.is_text:
-                self.is_text = all(map(_is_text, values))
-            if kind == "bytes" and len(self.formats) <= 1:
-                self.formats.update(map(_format, values))
-        known = self.values
-        if known is None or not known.least <= count <= known.most:
-            known = known or Range(count, count)
-            self.values = Range(min(known.least, count), max(known.most, count))
+        if kind == "bytes":
+            self.is_text = self.is_text and all(map(_is_text, values))
+            self.formats.update(map(_format, values) if len(self.formats) <= 1 else ())
+        self.counts.add(count)
         return count
 
     def dtype(self) -> str | None:
@@ -161,11 +175,6 @@ class _Tally:
             return "mixed" if self.kinds else None
         dtype = _DTYPES[next(iter(self.kinds))]
         return "str" if dtype == "bytes" and self.is_text else dtype
-
-    @property
-    def format(self) -> str | None:
-        """File format of all values; None if they share none."""
-        return next(iter(self.formats)) if len(self.formats) == 1 else None
 
 
 def profile(data: Iterable[bytes]) -> Profile:
@@ -181,17 +190,17 @@ def profile(data: Iterable[bytes]) -> Profile:
     records, context, lists = 0, dict[str, _Tally](), dict[str, _Tally]()
     for item in data:
         try:
-            message = read_message(item)
+            singles, sequences = message_spans(item)
+            for encoded, span in singles.items():
+                tally = context.setdefault(name_text(encoded), _Tally())
+                count = tally.add(any_feature(item, *span)[0])
+                tally.sizes.append((records, count, count))
+            for encoded, span in sequences.items():
+                tally = lists.setdefault(name_text(encoded), _Tally())
+                tally.sizes.append((records, *tally.add_steps(item, *span)))
         except WireError as error:
             problem = f"unknown: the bytes are neither a SequenceExample nor an Example ({error})"
             return Profile(problem, records, (), {}, {})
-        for name, feature in message.context.items():
-            tally = context.setdefault(name, _Tally())
-            count = tally.add(feature)
-            tally.sizes.append((records, count, count))
-        for name, steps in message.lists.items():
-            tally = lists.setdefault(name, _Tally())
-            tally.sizes.append((records, len(steps), sum(map(tally.add, steps))))
         records += 1
     if not context and not lists:
         why = "no record has a feature" if records else "no record could be read"
@@ -201,8 +210,9 @@ def profile(data: Iterable[bytes]) -> Profile:
         for name, tally in sorted(of_kind.items()):
             positions, lengths, counts = zip(*tally.sizes, strict=True)
             length = Range(min(lengths), max(lengths)) if of_kind is lists else None
-            of_values = tally.values, tally.format
-            features.append(FeatureDescription(name, kind, tally.dtype(), len(positions), length, *of_values))
+            values = Range(min(tally.counts), max(tally.counts)) if tally.counts else None
+            form = tally.formats.pop() if len(tally.formats) == 1 else None
+            features.append(FeatureDescription(name, kind, tally.dtype(), len(positions), length, values, form))
             sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
             sizes[name][list(positions)], totals[name][list(positions)] = lengths, counts
     # A SequenceExample without lists is encoded like an Example, because both store these features under field 1.

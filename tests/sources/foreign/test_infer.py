@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from foreign_messages import example, feature, sequence_example, written
+from hypothesis import given
+from hypothesis import strategies as st
 from pasting import pasted
 
 import seqrecorder as sr
-from seqrecorder.sources.foreign.infer import infer
+from seqrecorder.sources.foreign.infer import ABSENT, infer, profile
 
 
 def fields(inference):
@@ -231,3 +233,39 @@ def test_names_of_classes(tmp_path, name):
     """A class cannot have a name that its own text needs, or that Python does not take."""
     with pytest.raises(sr.OptionError, match="class's name"):
         infer(tmp_path / "a.tfrecord", name=name)
+
+
+_STEPS = st.one_of(
+    st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=1)),
+    st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3)),
+    st.lists(st.lists(st.floats(width=32), min_size=1, max_size=1)),
+    st.lists(st.lists(st.floats(width=32), max_size=3)),
+    st.lists(st.lists(st.sampled_from([b"to", b"\n\x05\x1a\x03\n\x01\x07", b"\xff"]), max_size=2)),
+)
+_LISTS = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
+
+
+@given(st.lists(_STEPS, min_size=1, max_size=4))
+def test_lists_are_counted_as_by_protobuf(lists):
+    """Numbers of steps and values, and types, are those that protobuf finds, whatever the sizes and types of steps."""
+    messages = [tf.train.SequenceExample() for _ in lists]
+    for message, steps in zip(messages, lists, strict=True):
+        for values in steps:
+            feature = message.feature_lists.feature_list["x"].feature.add()
+            for value in values:
+                getattr(feature, _LISTS[type(value)]).value.append(value)
+    profiled = profile([message.SerializeToString() for message in messages])
+    if not any(lists):
+        assert profiled.features == ()
+        return
+    [x] = profiled.features
+    with_steps = [steps for steps in lists if steps]
+    kinds = {type(value) for steps in lists for values in steps for value in values}
+    texts = all(values.count(b"\xff") == 0 for steps in lists for values in steps)
+    dtypes = {int: "int64", float: "float32", bytes: "str" if texts else "bytes"}
+    assert x.dtype == (None if not kinds else dtypes[kinds.pop()] if len(kinds) == 1 else "mixed")
+    sizes = [len(values) for steps in lists for values in steps]
+    assert (x.values.least, x.values.most) == (min(sizes), max(sizes))
+    assert (x.steps.least, x.steps.most) == (min(map(len, with_steps)), max(map(len, with_steps)))
+    assert profiled.sizes["x"].tolist() == [len(steps) or ABSENT for steps in lists]
+    assert profiled.totals["x"].tolist() == [sum(map(len, steps)) if steps else ABSENT for steps in lists]
