@@ -9,7 +9,6 @@ import json
 import logging
 import shutil
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,6 +18,7 @@ import numpy as np
 from seqrecorder.errors import OptionError, check_count
 from seqrecorder.storage.files import (
     faults_around,
+    local_path,
     sealed,
     sha256,
     sync_directory,
@@ -31,6 +31,7 @@ from seqrecorder.storage.files import (
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 _FORMAT = 1
@@ -73,8 +74,8 @@ class SavedStates:
     Each state is a subdirectory, which is written under a temporary name, synced and renamed.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], keep: int) -> None:
-        self.directory, self.keep = Path(directory), keep
+    def __init__(self, directory: Path, keep: int) -> None:
+        self.directory, self.keep = directory, keep
 
     def save(self, state: TrainingState, values: list[Any], more: Callable[[Path], None]) -> None:
         """Write a state, then remove the oldest ones.
@@ -190,8 +191,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     The iterator is saved with `tf.train.Checkpoint`, including up to `shuffle` records. Later epochs take their order
     from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot be saved
-    (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) are replayed up to their position, and a
-    warning is issued.
+    (of `prefetch_to_device`, `from_generator` or `tf.distribute`, and all if Keras' backend is JAX) are replayed up to
+    their position, and a warning is issued.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
@@ -199,7 +200,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     saved either; on PyTorch, nor are the states of `Dropout` without `seed=`.
 
     Args:
-        directory: directory for the states of this `fit` alone; created if missing.
+        directory: directory for the states of this `fit` alone; created if missing; not a URL.
         every: number of batches between states. Another state is saved at the start of each epoch.
         keep: number of states to keep.
 
@@ -213,8 +214,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         super().__init__()
         for name, value in (("every", every), ("keep", keep)):
             check_count(f"Resume: {name}", value)
-        self.directory, self.every = directory, every
-        self._states = SavedStates(directory, keep)
+        self.directory, self.every = local_path(directory), every
+        self._states = SavedStates(self.directory, keep)
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, below as well
         """Restore the model and the data from the last state."""

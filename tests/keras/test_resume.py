@@ -260,6 +260,8 @@ def test_a_position_in_another_pipeline_is_refused(data: Path, tmp_path: Path) -
 @pytest.mark.parametrize("options", [{"every": 0}, {"keep": 0}, {"every": 1.5}, {"keep": True}], ids=str)
 def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any]) -> None:
     """Both are whole numbers of 1 or more."""
+    with pytest.raises(sr.OptionError, match="expected a local path, got a gs URL"):
+        sr.keras.Resume("gs://bucket/states")
     with pytest.raises(sr.OptionError, match="expected an int of 1 or more"):
         sr.keras.Resume(tmp_path, **options)
 
