@@ -69,9 +69,10 @@ def predict(
         join: whether to join adjacent windows (no gap, no overlap) into one sequence; segments are always joined.
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
             (`day_horizon`, `horizon_length`, `image_size`, `sr.next_step("ids")`). These are the stored values, not
-            normalized; with `vocabulary`, they are ids; with `missing`, NaN is 0 (keep `<field>_observed` as well).
+            normalized; with `vocabulary`, they are ids. NaN stays NaN, but 0 in `sr.next_step` with `missing`.
             Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty:
-            keep `<field>_present` as well to tell it.
+            Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty,
+            or NaN with `missing`: keep `<field>_present` as well to tell it.
         steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it
             is inferred from the width of the output; an error asks for it if several lists match.
         **options: other options of `seqrecorder.read`.
@@ -243,6 +244,7 @@ class _Kept:
         numbers: kept names that are read as targets.
         groups: alignment group of each kept name with a value per step of a record; None for other names.
         ahead: kept names whose steps are those of a horizon.
+        masks: kept names with NaN that is read as 0, and the names of their masks of observed values.
     """
 
     fields: Mapping[Any, Field | None]
@@ -250,6 +252,7 @@ class _Kept:
     numbers: Sequence[Any]
     groups: Sequence[str | None]
     ahead: set[Any]
+    masks: Mapping[Any, str]
 
     @classmethod
     def of(cls, schema: Schema, batch: Any, keep: Any, options: Mapping[str, Any]) -> _Kept:
@@ -257,8 +260,9 @@ class _Kept:
         if not all(isinstance(name, (str, Shifted)) for name in names):
             raise OptionError(f"keep: expected a name, or a sequence of names, got {keep!r}")
         own = {field.name: field for field in schema.fields}
-        for mask in mask_missing(schema, options.get("missing")):
-            own[mask.name] = attrs.evolve(mask.fields(own[mask.source])[1], element=element_type("bool"))
+        observed = {mask.source: mask for mask in mask_missing(schema, options.get("missing"))}
+        for source, mask in observed.items():
+            own[mask.name] = attrs.evolve(mask.fields(own[source])[1], element=element_type("bool"))
         carried = batch.carried(attrs.evolve(schema, fields=tuple(own.values())))
         for at, group in enumerate(schema.groups if batch.mask_name else ()):
             mask_name = f"{group}_{batch.mask_name}" if at else batch.mask_name
@@ -273,10 +277,15 @@ class _Kept:
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
         mapped = options.get("vocabulary") or {}
         texts = [name for name, of in fields.items() if of and of.element.is_text and of.name not in mapped]
-        numbers = [name for name in fields if name not in texts]
+        masks = {
+            name: observed[of.name].name + name.removeprefix(of.name)
+            for name, of in fields.items()
+            if of is not None and of.name in observed and not isinstance(name, Shifted)
+        }
+        numbers = [*(name for name in fields if name not in texts), *masks.values()]
         ahead = {name for name in names if carried.names.get(name)}
         groups = [of.group if of and of.is_list and name not in ahead else None for name, of in fields.items()]
-        return cls(fields, texts, numbers, groups, ahead)
+        return cls(fields, texts, numbers, groups, ahead, masks)
 
     def beside(self, inputs: Any) -> Any:
         """Add the text fields to the inputs."""
@@ -294,7 +303,11 @@ class _Kept:
             features = dict(zip(inputs, features, strict=True))
         elif self.texts and _is_one(inputs):
             features = features[0] if count == 1 else features
-        return features, [self._stored(name, np.asarray(values[name])) for name in self.fields]
+        stored = {name: self._stored(name, np.asarray(values[name])) for name in self.fields}
+        for name, mask in self.masks.items():
+            is_missing = np.asarray(values[mask]).reshape(stored[name].shape) == 0
+            stored[name] = np.where(is_missing, np.array(np.nan, stored[name].dtype), stored[name])
+        return features, list(stored.values())
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Convert values to their form in records: times, `str`, and no additional axis for losses."""

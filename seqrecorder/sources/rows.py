@@ -481,7 +481,8 @@ class RowGroups(TableSource):
             field, column = self.schema[of], one_array(table[name])
             if field.is_list:
                 columns[field.name] = _lists(field, column, starts)
-                self.missing += column.null_count
+                inner = column.flatten(recursive=True).null_count if hasattr(column, "values") else 0
+                self.missing += column.null_count + inner
                 continue
             if name not in self.by:
                 changes = _change(table, [name]) & inside

@@ -209,11 +209,11 @@ def test_kept_values_of_steps_are_cut_to_their_record(tmp_path: Path, batch: Any
     options["join"] = isinstance(batch, sr.Window)
     results = sr.keras.predict(model, tmp_path / "data", keep=keep, **options)
     for record, result in zip(sr.read_records(tmp_path / "data"), results, strict=True):
-        level, n = np.nan_to_num(record.level), len(record.level)
+        n = len(record.level)
         expected = {
-            after: [*level[1:], 0],
+            after: [*np.nan_to_num(record.level)[1:], 0],
             before: ["<s>", *record.words][:n],
-            "level": level,
+            "level": record.level,
             "level_observed": ~np.isnan(record.level),
             "mask": np.ones(n, bool),
             "sound": record.sound,
@@ -227,6 +227,28 @@ def test_kept_values_of_steps_are_cut_to_their_record(tmp_path: Path, batch: Any
     for wrong in ("sequence_length", "segment_ids", "sound") if packed else ():
         with pytest.raises(sr.OptionError, match=f"keep: '{wrong}' cannot be divided among the records of a packed"):
             sr.keras.predict(model, tmp_path / "data", keep=wrong, **options)
+
+
+def test_missing_values_are_kept_as_nan(tmp_path: Path) -> None:
+    """NaN in a horizon, a context field or a vector is kept as NaN, though the model reads 0; None is NaN, too."""
+
+    @sr.record
+    class Day:
+        mean: float = sr.context("float32")
+        level: np.ndarray = sr.feature_list("float16", shape=(2,))
+        hint: float | None = sr.context("float64", optional=True, default=None)
+
+    levels = np.where(np.arange(12).reshape(6, 2) % 5, 1, np.nan).astype("f2")
+    sr.write([Day(np.nan, levels), Day(1.0, levels + 1, 2.0)], tmp_path / "data")
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.Flatten(), keras.layers.Dense(1)])
+    window = sr.Window(3, horizon=3, tail="drop")
+    keep = ["mean", "hint", "level", "level_horizon"]
+    one, two = sr.keras.predict(model, tmp_path / "data", batch=window, inputs="level", missing="mask", keep=keep)
+    np.testing.assert_array_equal([one["mean"], one["hint"], two["mean"], two["hint"]], [np.nan, np.nan, 1, 2])
+    for result, values in ((one, levels), (two, levels + 1)):
+        np.testing.assert_array_equal(result["level"], values[np.newaxis, :3])
+        np.testing.assert_array_equal(result["level_horizon"], values[np.newaxis, 3:])
+        assert np.isfinite(result["prediction"]).all()
 
 
 def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:

@@ -380,6 +380,22 @@ def test_columns_that_order_need_no_field():
     assert [record.watts.tolist() for record in records] == [r.watts.astype("f4").tolist() for r in EXPECTED]
 
 
+def test_missing_values_in_joined_columns_are_counted():
+    """A value that is missing in a vector counts, whether columns are joined or a column has lists."""
+
+    @sr.record
+    class Force:
+        force: np.ndarray = sr.feature_list("float32", shape=(2,))
+
+    nan, x, y = float("nan"), [1.0, None, 2.0], [None, 3.0, None]
+    joined = sr.from_rows(pa.table({"x": x, "y": y}), Force, by=None, columns={"force": ["x", "y"]}, cast=True)
+    lists = sr.from_rows(pa.table({"force": [*zip(x, y, strict=True)]}), Force, by=None, cast=True)
+    for rows in (joined, lists):
+        [record] = rows
+        np.testing.assert_array_equal(record.force, [[1, nan], [nan, 3], [2, nan]])
+        assert rows.missing == 3
+
+
 def test_periods_of_pandas_are_refused_with_what_to_do():
     """Rows cannot be ordered by periods: the error names the column, its type and a conversion that works."""
 
