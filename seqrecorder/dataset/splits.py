@@ -24,7 +24,7 @@ from seqrecorder.schema.display import cut, html_table, text_table
 from seqrecorder.storage.files import check_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -79,8 +79,7 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
     Raises:
         OptionError: a key has an unsupported type.
     """
-    # Hexadecimal, because Python limits the conversion of long ints to decimal.
-    seeded, digests = hashlib.blake2b(b"%x:" % seed, digest_size=8).copy, []
+    seeded, digests = _seeded(seed), []
     for key in keys:
         # The two common types are inlined, because a function call would take as long as the hash.
         if type(key) is str:
@@ -96,6 +95,11 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
 
 
 @functools.lru_cache(maxsize=64)
+def _seeded(seed: int) -> Callable[[], hashlib.blake2b]:
+    # Hexadecimal, because Python limits the conversion of long ints to decimal.
+    return hashlib.blake2b(b"%x:" % seed, digest_size=8).copy
+
+
 def _encoded(key: object) -> bytes:
     """Encode a key uniquely, starting with a tag byte for its type."""
     if isinstance(key, (np.datetime64, np.timedelta64)):
