@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import AssetInfo, ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.cache import Wanted
-    from seqrecorder.storage.object_store import Item
     from seqrecorder.storage.tfrecord import Compression
 
 
@@ -237,7 +236,8 @@ class Destination:
                 )
             size, known = source.stat().st_size, listed.get(remote.name)
             # The listing may be outdated, and still contain objects that have been removed.
-            if not (_is_fresh(known, now) and self.place.size(remote.name) == size):
+            is_fresh = known is not None and (known.modified is None or now - known.modified < _REUSED)
+            if not (is_fresh and self.place.size(remote.name) == size):
                 self.place.upload(source, remote.name)
             progress.advance(local.bytes)
 
@@ -403,7 +403,3 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     if not dry_run:
         remote.remove(gone)
     return gone
-
-
-def _is_fresh(item: Item | None, now: dt.datetime) -> bool:
-    return item is not None and (item.modified is None or now - item.modified < _REUSED)

@@ -36,7 +36,6 @@ from seqrecorder.errors import (
     OptionError,
     RecordError,
     SchemaMismatchError,
-    SeqrecorderError,
     ShardReadError,
 )
 from seqrecorder.schema.display import cut, html_table, join, number_of
@@ -229,7 +228,7 @@ def _verify_shards(
         try:
             size = fetched.result()
         except DatasetError as error:
-            problems.append(Problem(where, error.message))
+            problems.append(Problem(where, _message_of(error)))
             continue
         problems += _report_errors(where, _verify_shard(manifest, split, shard, full=full, size=size))
         bar.advance(shard.records)
@@ -259,9 +258,9 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the whole message of an error of this package, or the system's message for any other error."""
-    if isinstance(error, SeqrecorderError):
-        return str(error)
+    """Return the message of an error without the path and the advice to verify, which a report need not repeat."""
+    if isinstance(error, DatasetError):
+        return str(error).removeprefix(f"{error.path}: ").partition("; `seqrecorder verify")[0]
     return f"cannot be read: {error.strerror or error}"
 
 
@@ -372,7 +371,7 @@ def _verify_shard(
         elif int(lengths[:, 0].sum()) != shard.steps:
             yield Problem(where, f"expected {shard.steps} steps, got {int(lengths[:, 0].sum())}")
     except (ManifestError, ShardReadError) as error:
-        yield Problem(f"{split}/{shard.lengths_name}", str(error))
+        yield Problem(f"{split}/{shard.lengths_name}", _message_of(error))
     if full:
         with ThreadPoolExecutor(1) as pool:  # hashing takes as long as all other checks together, and releases the GIL
             origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
@@ -393,7 +392,7 @@ def _verify_contents(
             elif walk.lengths.size != shard.records:
                 yield Problem(origin.where, f"expected {shard.records} records, got {walk.lengths.size}")
     except ShardReadError as error:
-        problems = [Problem(origin.where, error.message)]
+        problems = [Problem(origin.where, _message_of(error))]
     yield from problems
 
 
@@ -429,7 +428,7 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
                 reader.read_all()  # raises an error with the position of the damage
             del window, decoded, columns  # free the memory before the next window is read, because windows may be large
     except ShardReadError as error:
-        return done, [Problem(where, error.message)]
+        return done, [Problem(where, _message_of(error))]
     return done, []
 
 
@@ -444,7 +443,7 @@ def _verify_bare(path: Any, level: str, schema: object, bar: Progress) -> Verify
     try:
         origin = resolve(path, None, schema=schema, check="full")
     except ShardReadError as error:
-        return VerifyReport(label, level, 0, 0, 0, (Problem(Path(error.path or label).name, error.message),))
+        return VerifyReport(label, level, 0, 0, 0, (Problem(Path(error.path or label).name, _message_of(error)),))
     problems: list[Problem] = []
     if level == "full":
         for file in origin.files:
@@ -466,5 +465,5 @@ def _verify_frames(path: Path, level: str) -> VerifyReport:
         elif level == "full":
             RecordReader(path, compression).read_all()
     except ShardReadError as error:
-        problems.append(Problem(path.name, error.message))
+        problems.append(Problem(path.name, _message_of(error)))
     return VerifyReport(str(path), level, 1, records, path.stat().st_size, tuple(problems))

@@ -127,7 +127,7 @@ class SavedStates:
         try:
             about = json.loads((path / _ABOUT).read_bytes())
             if about["format"] != _FORMAT:
-                raise OptionError(f"Resume: {path} was saved by another version of seqrecorder; read it with that one")
+                raise ValueError("it was saved by another version of seqrecorder, which reads it")
             about = unsealed(about)
             for name, digest in about.pop("files").items():
                 if sha256(path / name) != digest:
@@ -140,8 +140,6 @@ class SavedStates:
                 for flat, (_, shape, dtype) in zip(raw, state.variables, strict=True)
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            if isinstance(error, OptionError):
-                raise
             raise OptionError(
                 f"Resume: {path} cannot be read ({type(error).__name__}: {error}); remove it to go on from the state "
                 "before it"
@@ -160,6 +158,7 @@ _STEPS = ("_enumerate_iterator", "enumerate_epoch")
 """Method of Keras' epoch iterator that yields the steps: its current name, and its name in Keras 3.5."""
 
 _ITERATOR = "iterator"
+_ELEMENTS = f"{_ITERATOR}.elements"
 
 
 class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no types
@@ -316,6 +315,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
         try:
             tf.train.Checkpoint(iterator=self._iterator).write(str(directory / _ITERATOR))
+            write_file(directory / _ELEMENTS, repr(self._iterator.element_spec).encode())
         except (tf.errors.OpError, ValueError, TypeError, NotImplementedError) as error:
             self._can_save_iterator = False
             for file in directory.glob(f"{_ITERATOR}*"):
@@ -378,8 +378,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             import tensorflow as tf
 
             try:
+                if saved.with_name(_ELEMENTS).read_bytes() != repr(self._iterator.element_spec).encode():
+                    raise ValueError("the restored iterator would yield other elements, an error of TensorFlow")
                 tf.train.Checkpoint(iterator=self._iterator).read(str(saved)).assert_consumed()
-            except (tf.errors.OpError, ValueError, AssertionError) as error:
+            except (OSError, tf.errors.OpError, ValueError, AssertionError) as error:
                 raise OptionError(f"Resume: {saved} is of other data: pass the same, or another directory") from error
             self._progress.taken = taken
         while self._progress.taken < taken:

@@ -5,6 +5,7 @@ Derived fields are in `derived_fields`, sample weights in `sample_weights`.
 
 from __future__ import annotations
 
+import functools
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -43,16 +44,17 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     _check_targets(schema, options)
     carried_names = _made_names(chosen, options)
     wanted = [*names_of(derived.inputs), *names_of(derived.targets), *weight_names(derived.weights)]
-    names = []
+    names, flags = [], {f"{field.name}_present": field.name for field in schema.fields if field.optional}
     for name in wanted:
         if name in carried_names:
             image = options.sizes.get(name, name)
             made_of = options.carried.names.get(image) if options.carried else None
             names += [made_of or image] if made_of or image in _field_names(schema) else []
             continue
-        base = name[: -len("_present")] if name.endswith("_present") and name not in _field_names(schema) else name
+        base = name if name in _field_names(schema) else flags.get(name, name)
         if base not in _field_names(schema):
-            everything = [*_field_names(schema), *carried_names]
+            # A name with a slash is one that `predict` adds for itself.
+            everything = [*_field_names(schema), *flags, *(each for each in carried_names if "/" not in each)]
             raise OptionError(
                 f"{schema.name} gives no {name!r}{did_you_mean(name, everything)}; it gives {', '.join(everything)}"
             )
@@ -191,7 +193,8 @@ class Elements:
         masks = [f"{group}_{strategy.mask_name}" for group in cut.groups[1:]]
         asked = [*names, index_name, strategy.seed_name, strategy.length_name, strategy.mask_name, *masks]
         flags = [f"{field.name}_present" for field in cut.fields if field.optional]
-        for name in (*(of_cut.names if of_cut else ()), *map(length_name, cut.groups[1:]), *flags):
+        lengths = [name for at, name in enumerate(map(length_name, cut.groups)) if at or name in names]
+        for name in (*(of_cut.names if of_cut else ()), *lengths, *flags):
             if name in asked:
                 raise OptionError(
                     f"{schema.name} has {'a field' if name in names else 'an option that names'} {name!r}, as "
@@ -242,10 +245,9 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
         if options.carried is not None and first is not None:
             values[options.strategy.length_name] = values.pop(length_name(first))
             if options.strategy.mask_name:
-                masks = {
+                values |= {
                     mask_of(g, parsed, options): padding_mask(values, g, None, parsed, options) for g in parsed.groups
                 }
-                values |= masks
             if options.derived.inputs is not None:  # if only a later group is read, its own names are valid as well
                 lengths, mask = options.strategy.length_name, options.strategy.mask_name
                 own = {length_name(first): lengths, f"{first}_{mask}": mask}
@@ -292,6 +294,7 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
     return tf.ensure_shape(joined, [*value.shape[:outer], None if steps is None else steps * rate, *after])
 
 
+@functools.lru_cache
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
     """Create a subclass of a record class whose instances contain tensors under these names.
 

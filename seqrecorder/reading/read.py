@@ -173,7 +173,12 @@ def read(
     if batch is not None and not isinstance(batch, _STRATEGIES):
         raise OptionError(f"batch: expected an int, Pad(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
-    _check_order(shuffle, epochs, epoch, deterministic)
+    check_count("shuffle", shuffle, 0)
+    check_count("epoch", epoch, 0)
+    if epochs is not None:
+        check_count("epochs", epochs)
+    if not isinstance(deterministic, bool):
+        raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
     seed = check_seed(seed)
     keep_freed_memory()
     origin = resolve(
@@ -305,15 +310,6 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
         return (Limits(record_length(origin.schema, strategy.length_field, strategy.length_of), least, most),)
     cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # these read the fields of one group only
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
-
-
-def _check_order(shuffle: Any, epochs: Any, epoch: Any, deterministic: Any) -> None:
-    check_count("shuffle", shuffle, 0)
-    check_count("epoch", epoch, 0)
-    if epochs is not None:
-        check_count("epochs", epochs)
-    if not isinstance(deterministic, bool):
-        raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
 
 
 def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known: bool) -> Any:

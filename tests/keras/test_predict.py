@@ -334,6 +334,8 @@ def test_predictions_have_one_output(walks: Path) -> None:
     x = keras.Input((None, 1), name="x")
     doubled = keras.layers.Rescaling(2.0)(x)
     one = keras.Model({"x": x}, {"doubled": doubled})
+    with pytest.raises(sr.OptionError, match=r"gives no 'z'.*; it gives (?!.*predict/)"):
+        sr.keras.predict(one, walks, batch=4, inputs={"x": "x"}, keep="z")
     results = sr.keras.predict(one, walks, batch=4, inputs={"x": "x"}, keep=("x", "x"))
     for record, result in zip(sr.read_records(walks), results, strict=True):
         np.testing.assert_array_equal(result["prediction"], record.x * 2)

@@ -251,10 +251,12 @@ def test_states_of_others_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_position_in_another_pipeline_is_refused(data: Path, tmp_path: Path) -> None:
-    """A state of shuffled data is refused by data that are not shuffled, with an error that says so."""
+    """A state is refused by data in another order or of another shape, with an error that says so."""
     fit(read(data), tmp_path, (0, 2))
-    with pytest.raises(sr.OptionError, match=r"state-\d+/iterator is of other data: pass the same, or"):
-        fit(read(data, shuffle=0), tmp_path)
+    longer = sr.read(data, batch=sr.Pad(9, length=12), inputs="x", targets="y", shuffle=20, seed=5)
+    for other in (read(data, shuffle=0), longer):
+        with pytest.raises(sr.OptionError, match=r"state-\d+/iterator is of other data: pass the same, or"):
+            fit(other, tmp_path)
 
 
 @pytest.mark.parametrize("options", [{"every": 0}, {"keep": 0}, {"every": 1.5}, {"keep": True}], ids=str)

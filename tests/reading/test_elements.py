@@ -151,6 +151,27 @@ def test_options_do_not_name_what_batches_carry(series: Path, batch: Any, option
         sr.read(series, batch=batch, **options)
 
 
+@pytest.mark.parametrize("batch", [None, sr.Pad(2), sr.Window(2), sr.Ragged(2), sr.Pack(8), sr.Unroll(2, 2)], ids=str)
+def test_a_field_named_as_the_lengths_is_refused(tmp_path: Path, batch: Any) -> None:
+    """A field with the name of a group's lengths is refused, whatever the strategy; none is lost without a word."""
+
+    @sr.record
+    class Sound:
+        audio: Any = sr.feature_list("float32", align="audio")
+        audio_length: int = sr.context("int64")
+
+    sr.write([Sound(np.ones(3, "f4"), 77)], tmp_path / "sounds")
+    with pytest.raises(sr.OptionError, match="Sound has a field 'audio_length', as .* names what batches carry"):
+        sr.read(tmp_path / "sounds", batch=batch)
+    assert "sequence_length" in sr.read(tmp_path / "sounds", batch=2, fields=["audio"]).element_spec
+
+
+def test_only_optional_fields_have_flags(series: Path) -> None:
+    """Asking for the flag of a mandatory field is an error that lists what there is."""
+    with pytest.raises(sr.OptionError, match="gives no 'label_present'; it gives key, label, x"):
+        sr.read(series, batch=sr.Pad(2), inputs=("x", "label_present"))
+
+
 def test_flags_of_optional_fields_keep_their_names(tmp_path: Path) -> None:
     """No option takes the name of what says whether a field is None; without the field, it may."""
 

@@ -42,8 +42,9 @@ def test_temperature_evens_weights_out(sources: list[Path]) -> None:
     endless = [sr.read(path, batch=sr.Pad(4), epochs=None) for path in sources]
     order = drawn(sr.mix(endless, weights=[900, 100, 0], temperature=2, seed=0).take(1000))
     assert np.abs(np.bincount(order) / 1000 - [0.75, 0.25]).max() < 0.05
-    plain, same = (sr.mix(endless, weights=[6, 3, 1], temperature=t, seed=0) for t in (None, 1.0))
-    assert drawn(plain.take(100)) == drawn(same.take(100))
+    mixes = [sr.mix(endless, weights=[6, 3, 1], temperature=t, seed=0) for t in (None, 1.0, np.float32(1))]
+    plain, *same = [drawn(mixed.take(100)) for mixed in mixes]
+    assert same == [plain, plain]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,12 @@ def test_resumes_exactly_at_every_batch(sources: list[Path], tmp_path: Path, str
         tmp_path,
         stride,
     )
+
+
+def test_elements_that_are_records_are_mixed(sources: list[Path]) -> None:
+    """With `output="record"`, datasets of one class have elements of one class."""
+    mixed = sr.mix([sr.read(path, schema=Line, output="record") for path in sources], seed=0)
+    assert sorted(int(line.source) for line in mixed) == np.repeat([0, 1, 2], 20).tolist()
 
 
 def test_what_cannot_be_mixed(sources: list[Path]) -> None:
