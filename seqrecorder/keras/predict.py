@@ -99,14 +99,13 @@ def predict(
     groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
     ids, numbered = _identities(batch, schema)
     numbered += ["horizon_length"] if kept.ahead else []
-    names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.numbers)
-    asked = kept.beside(inputs)
-    batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
+    names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.fields, *kept.masks.values())
+    batches = read(path, split, batch=batch, inputs=inputs, targets=names, weights=False, index_name=_INDEX, **options)
     by_record: dict[int, list[tuple[int, list[Any]]]] = {}
     of_steps: list[str | None] = [None] * (1 + len(kept.fields))  # the group whose lengths cut each column
-    for picked, targets in batches:
+    for features, targets in batches:
         index, *others = (part.numpy() for part in targets)
-        features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
+        values = kept.stored(others[len(groups) + len(numbered) :])
         every = list(map(keras.ops.convert_to_numpy, keras.tree.flatten(call_model(model, features))))
         if len(every) != 1 or every[0].shape[:1] != index.shape[:1]:
             raise OptionError(
@@ -236,20 +235,16 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 
 @attrs.frozen
 class _Kept:
-    """Fields to return with predictions: numbers are read as targets, which are never normalized; text as inputs.
+    """Fields to return with predictions, which are read as targets, because these are never normalized.
 
     Attributes:
         fields: mapping from kept name to its field, or to a field of the same steps; None for lengths, for example.
-        texts: kept names that are read as inputs.
-        numbers: kept names that are read as targets.
         groups: alignment group of each kept name with a value per step of a record; None for other names.
         ahead: kept names whose steps are those of a horizon.
         masks: kept names with NaN that is read as 0, and the names of their masks of observed values.
     """
 
     fields: Mapping[Any, Field | None]
-    texts: Sequence[Any]
-    numbers: Sequence[Any]
     groups: Sequence[str | None]
     ahead: set[Any]
     masks: Mapping[Any, str]
@@ -275,50 +270,34 @@ class _Kept:
                 raise OptionError(f"keep: {name!r} cannot be divided among the records of a packed row")
             if field is not None and (field.sparse is not None or field.is_ragged):
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
-        mapped = options.get("vocabulary") or {}
-        texts = [name for name, of in fields.items() if of and of.element.is_text and of.name not in mapped]
         masks = {
             name: observed[of.name].name + name.removeprefix(of.name)
             for name, of in fields.items()
             if of is not None and of.name in observed and not isinstance(name, Shifted)
         }
-        numbers = [*(name for name in fields if name not in texts), *masks.values()]
         ahead = {name for name in names if carried.names.get(name)}
         groups = [of.group if of and of.is_list and name not in ahead else None for name, of in fields.items()]
-        return cls(fields, texts, numbers, groups, ahead, masks)
+        return cls(fields, groups, ahead, masks)
 
-    def beside(self, inputs: Any) -> Any:
-        """Add the text fields to the inputs."""
-        if not self.texts:
-            return inputs
-        parts = inputs.values() if isinstance(inputs, Mapping) else [inputs] if _is_one(inputs) else inputs
-        return (*parts, *self.texts)
-
-    def take(self, inputs: Any, picked: Any, numbers: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """Split a batch into the inputs of the model and arrays of the kept values."""
-        count = len(picked) - len(self.texts)
-        features, texts = (picked[:count], picked[count:]) if self.texts else (picked, ())
-        values = dict(zip([*self.texts, *self.numbers], [*texts, *numbers], strict=True))
-        if self.texts and isinstance(inputs, Mapping):
-            features = dict(zip(inputs, features, strict=True))
-        elif self.texts and _is_one(inputs):
-            features = features[0] if count == 1 else features
-        stored = {name: self._stored(name, np.asarray(values[name])) for name in self.fields}
+    def stored(self, targets: Sequence[Any]) -> list[Any]:
+        """Convert the targets, kept values and then masks, to the kept values as they are stored."""
+        values = dict(zip([*self.fields, *self.masks.values()], targets, strict=True))
+        stored = {name: self._stored(name, values[name]) for name in self.fields}
         for name, mask in self.masks.items():
-            is_missing = np.asarray(values[mask]).reshape(stored[name].shape) == 0
+            is_missing = values[mask].reshape(stored[name].shape) == 0
             stored[name] = np.where(is_missing, np.array(np.nan, stored[name].dtype), stored[name])
-        return features, list(stored.values())
+        return list(stored.values())
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Convert values to their form in records: times, `str`, and no additional axis for losses."""
         field = self.fields[name]
         if field is None:
             return values
-        if name not in self.texts and not field.shape and values.ndim > 2:  # noqa: PLR2004 - (B, T, 1), packed too
+        if not field.element.is_text and not field.shape and values.ndim > 2:  # noqa: PLR2004 - (B, T, 1), packed too
             values = values[..., 0]
         if field.element.is_time:
             return values.view(field.element.numpy)
-        if field.element.name == "str" and name in self.texts:
+        if field.element.name == "str" and values.dtype == object:
             return np.array([item.decode() for item in values.ravel().tolist()], object).reshape(values.shape)
         return values
 

@@ -41,7 +41,8 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     _check_clashes(schema, options)
     if derived.inputs is None:
         return chosen
-    _check_targets(schema, options)
+    if derived.weights is not False:
+        _check_targets(schema, options)
     carried_names = _made_names(chosen, options)
     wanted = [*names_of(derived.inputs), *names_of(derived.targets), *weight_names(derived.weights)]
     names, flags = [], {f"{field.name}_present": field.name for field in schema.fields if field.optional}
@@ -81,7 +82,7 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
             if is_text and name not in options.images:
                 raise OptionError(
                     f"{option}: {name!r} is text, for which Keras has no loss: pass vocabulary={{field: ...}} with a "
-                    "seqrecorder.Vocabulary, which maps it to ids; or store numbers"
+                    "seqrecorder.Vocabulary, which maps it to ids; or store numbers; or pass weights=False"
                 )
 
 

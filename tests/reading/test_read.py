@@ -324,6 +324,15 @@ def test_inputs_targets_and_weights(corpus: Path) -> None:
     assert y.shape == ()
 
 
+def test_text_may_be_a_target_without_weights(corpus: Path) -> None:
+    """Targets are text as stored if weights are off: Keras has no loss for them, but a loop of one's own may."""
+    plain = sr.read(corpus, "train", batch=4)
+    texts = sr.read(corpus, "train", batch=4, inputs="ids", targets=("key", "words"), weights=False)
+    for batch, (ids, (key, words)) in zip(plain, texts, strict=True):
+        for got, name in ((ids, "ids"), (key, "key"), (words, "words")):
+            np.testing.assert_array_equal(got, batch[name])
+
+
 def test_only_named_fields_are_parsed(corpus: Path) -> None:
     """`fields` limits what is parsed, and the batch still carries its lengths."""
     batch = next(iter(sr.read(corpus, "train", batch=sr.Bucket(8), fields=["label", "key"])))
