@@ -1125,7 +1125,6 @@ def replace_file(
     path: str | os.PathLike[str],
     data: bytes,
     *,
-    ready: Callable[[Path], None] = lambda _: None,
     descriptor: int | None = None,
     like: str | None = None,
 ) -> None:
@@ -1143,8 +1142,6 @@ def replace_file(
     Args:
         path: path of the file.
         data: new contents.
-        ready: function called with the new file once it is synced, before it replaces the old one. If it raises, the
-            old file stays.
         descriptor: descriptor of the file's directory, which may have been moved; None finds it by `path`.
         like: name of a file in the same directory that is the model for mode and owner if there is no old file.
 
@@ -1167,7 +1164,6 @@ def replace_file(
                 with faults_around("flush", temporary):
                     file.flush()
                 _fsync(file.fileno(), temporary)
-                ready(temporary)
             with faults_around("rename", path):
                 os.replace(source, target, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         except BaseException:

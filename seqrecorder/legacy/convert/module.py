@@ -92,7 +92,7 @@ class Module:
         """Define a constant with the specs of parsed features, and return its name."""
         return self.define(base, "{" + ", ".join(f"{plain(name)}: {text}" for name, text in features.items()) + "}")
 
-    def constant(self, targets: Sequence[str], value: Any, *, typed: bool = True) -> str:
+    def constant(self, targets: Sequence[str], value: Any) -> str:
         """Define a constant named after the variable in the script, and return its name."""
         array = np.asarray(value)
         base = (targets[0] if len(targets) == 1 and targets[0] else "values").upper()
@@ -101,7 +101,7 @@ class Module:
             self.arrays[name] = array.astype(bytes) if array.dtype == object else array
             self._namespace[name] = array
             return name
-        return self.define(base, literal(value, None) if typed else plain(array))
+        return self.define(base, literal(value, None))
 
     def define(self, base: str, text: str) -> str:
         """Return the name of the constant with this source text, and define the constant if it is new."""
