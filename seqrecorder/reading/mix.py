@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,7 +166,7 @@ def _shares(count: int, weights: Sequence[float] | None, temperature: float | No
     shares = np.asarray(weights, np.float64)
     if temperature is None:
         return shares
-    is_number = isinstance(temperature, numbers.Real) and not isinstance(temperature, bool)
+    is_number = isinstance(temperature, (int, float, np.floating)) and not isinstance(temperature, bool)
     if not is_number or not 0 < temperature < float("inf"):
         raise OptionError(f"temperature: expected a number above 0, got {temperature!r}")
     evened: NDArray[np.float64] = np.where(shares > 0, (shares / shares.max()) ** (1 / temperature), 0)
