@@ -416,7 +416,7 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
     if not field.records:
         return
     for rule, noun, section, measure in (
-        ("None", "records", "fields", _without_value),
+        ("None", "records", "fields", lambda field: (field.none, field.records)),
         ("missing values", "values", "missing", _missing_values),
     ):
         count, of = measure(field)
@@ -438,10 +438,6 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
             named = zip(fields, shares, strict=True)
             text += "; as shares: " + ", ".join(f"{share:.1%} of {split}" for split, share in named)
         yield Finding(rule, level, field.name, f"{text}.", section)
-
-
-def _without_value(field: FieldStats) -> tuple[int, int]:
-    return field.none, field.records
 
 
 def _missing_values(field: FieldStats) -> tuple[int, int]:
