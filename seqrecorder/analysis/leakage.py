@@ -159,8 +159,9 @@ def leakage_of(
 
 
 def _values(part: Selection, by: Any, option: str) -> dict[Hashable, None]:
+    values = [value for value in values_by(rows_of(part), by, option) if value is not None]
     try:
-        return dict.fromkeys(value for value in values_by(rows_of(part), by, option) if value is not None)
+        return dict.fromkeys(values)
     except TypeError as error:
         raise OptionError(f"{option}: expected values that can be told apart by their hash: {error}") from None
 

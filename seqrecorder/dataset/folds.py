@@ -110,8 +110,9 @@ def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = N
 def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
     """Assign a number to each distinct value; return the number for each record, and the distinct values."""
     known: dict[Any, int] = {}
+    values = values_by(rows, by, option)
     try:
-        codes = [known.setdefault(value, len(known)) for value in values_by(rows, by, option)]
+        codes = [known.setdefault(value, len(known)) for value in values]
     except TypeError as error:
         raise OptionError(f"{option}: expected values that can be told apart by their hash: {error}") from None
     return np.array(codes, np.int64), list(known)

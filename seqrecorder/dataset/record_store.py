@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
-if TYPE_CHECKING:
     Shard = SoughtShard | StreamedShard
 
 

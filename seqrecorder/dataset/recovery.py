@@ -328,10 +328,11 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
         )
         if shard is not None and not is_sound:
             is_same = done.records == shard.records and _has_digest(copy, shard.sha256)
+            cut = ", or the shard was cut between two records" if done.records < shard.records else ""
             if not is_same and not _may_be_ours(done, shard.records, written, path.stat().st_size, compression):
                 raise ShardReadError(
                     f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not "
-                    f"those that were written; {advice(path)}",
+                    f"those that were written{cut}; {advice(path.parent.parent)}",
                     path=path,
                 )
     except BaseException:

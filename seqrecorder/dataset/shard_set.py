@@ -443,7 +443,14 @@ def resolve_dataset(
         for file, shard in zip(files, info.shards, strict=True):
             check_size(file.path, shard.bytes, manifest.path)
             if check == "full":
-                _check_contents(file.path, shard, manifest)
+                check_walk(file.path, manifest.compression, shard.records, manifest.path)
+                RecordReader(file.path, manifest.compression).read_all()
+                if sha256(file.path) != shard.sha256:
+                    raise ShardReadError(
+                        f"{file.path}: its SHA-256 is not the manifest's although its records are intact, so they are "
+                        f"not those that were written; {advice(manifest.where)}",
+                        path=file.path,
+                    )
     return origin
 
 
@@ -463,19 +470,9 @@ def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
     return directory
 
 
-def _check_contents(path: Path, shard: ShardInfo, manifest: Manifest) -> None:
-    check_walk(path, manifest.compression, shard.records, manifest.path)
-    RecordReader(path, manifest.compression).read_all()
-    if sha256(path) != shard.sha256:
-        raise ShardReadError(
-            f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not those that "
-            f"were written; {advice(manifest.where)}",
-            path=path,
-        )
-
-
 def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:
     schema, is_unique = manifest.schema, manifest.schema.key_field is not None
+    check_size(file.path, None, manifest.path)
     copy = without_damage(file.path, manifest.compression, schema=schema, shard=shard, is_unique=is_unique)
     if copy is None:
         return file

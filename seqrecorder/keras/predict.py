@@ -182,8 +182,8 @@ def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
 
 def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...]) -> Any:
     """Select the real steps of one record in a batch, or of one segment in a packed row."""
-    row = values[position[0]]
-    return row[: int(real[position])] if len(position) == 1 else row[real[position[0]] == position[1] + 1]
+    row, own = values[position[0]], real[position[0]]
+    return row[: int(own)] if len(position) == 1 else row[np.repeat(own == position[1] + 1, len(row) // len(own))]
 
 
 def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:

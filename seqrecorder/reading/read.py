@@ -304,10 +304,9 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
         raise OptionError(
             f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
         )
-    if isinstance(strategy, Crop):
-        return (Limits(record_length(origin.schema, strategy.length_field), least, most),)
-    if isinstance(strategy, (Bucket, TokenBudget)):
-        return (Limits(record_length(origin.schema, strategy.length_field, strategy.length_of), least, most),)
+    if isinstance(strategy, (Crop, Bucket, TokenBudget)):
+        length_of: Any = getattr(strategy, "length_of", "longest")
+        return (Limits(record_length(origin.schema, strategy.length_field, length_of), least, most),)
     cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # these read the fields of one group only
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
 

@@ -132,7 +132,8 @@ def _fitting(
         weights, of_weights = tf.repeat(weights, values[of_target], axis=0), of_target
     segments = carried.places.get(of_target or "") if carried is not None else None
     if carried is not None and segments is not None and of_weights == carried.context:
-        weights = tf.gather(weights, tf.maximum(values[segments] - 1, 0), batch_dims=1)
+        rate = tf.shape(values[target])[1] // tf.shape(values[segments])[1]  # of a target with `per_step`
+        weights = tf.gather(weights, tf.repeat(tf.maximum(values[segments] - 1, 0), rate, axis=1), batch_dims=1)
         of_weights = of_target
     if of_weights is not None and of_weights != of_target:
         expected = f"as many as the target, whose number is {of_target!r}" if of_target else "one for each record"

@@ -342,8 +342,8 @@ class Carried:
             dimension.
         context: name of the tensor with the number of values in each row of a context field, if a row contains several
             records.
-        places: mapping from the lengths tensor of an alignment group to its segment ids (from 1 on), if a row contains
-            several records.
+        places: mapping from the lengths tensor of an alignment group to its segment ids (from 1 on), or those of the
+            group that it follows, if a row contains several records.
         vacant: whether rows may be empty, with a length of 0.
         left: alignment groups whose padding is on the left.
         padded: whether elements have padding, which a loss must ignore.

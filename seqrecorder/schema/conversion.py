@@ -401,7 +401,8 @@ def _from_scalars(values: Any, element: ElementType, kinds: set[type]) -> NDArra
     kind = next(iter(kinds))
     if len(kinds) > 1 or issubclass(kind, np.generic):
         return _from_mixed(values, element)
-    accepts, convert = _PYTHON_SCALARS[_family(element)]
+    family = element.name if element.is_text else "f" if element.wire == "float" else element.numpy.kind
+    accepts, convert = _PYTHON_SCALARS[family]
     # bool is a subclass of int, but a bool in an int field is a mistake.
     if not issubclass(kind, accepts) or (kind is bool and element.name != "bool"):
         raise Mismatch(element.name, describe(values[0]), (0,))
@@ -422,10 +423,6 @@ def _from_mixed(values: Any, element: ElementType) -> NDArray[Any]:
         except Mismatch as problem:
             raise Mismatch(problem.expected, problem.got, (position,)) from None
     return result
-
-
-def _family(element: ElementType) -> str:
-    return element.name if element.is_text else "f" if element.wire == "float" else element.numpy.kind
 
 
 def _text(values: Any, element: ElementType) -> NDArray[Any]:

@@ -772,15 +772,15 @@ def advice(path: Path | str) -> str:
     return f"`seqrecorder verify {path}` lists the damage, `seqrecorder salvage` copies the intact records"
 
 
-def check_size(path: Path, size: int, dataset: Path) -> None:
-    """Raise `ShardReadError` unless a shard exists and has this size."""
+def check_size(path: Path, size: int | None, dataset: Path) -> None:
+    """Raise `ShardReadError` unless a shard exists and has this size; None for any size."""
     try:
         got = path.stat().st_size
     except OSError as error:
         raise ShardReadError(
             f"{path}: a shard of the dataset is missing ({error.strerror}); {advice(dataset)}", path=path
         ) from None
-    if got != size:
+    if size not in (None, got):
         raise ShardReadError(
             f"{path}: expected {size} bytes, as the manifest says, got {got}; {advice(dataset)}", path=path
         )

@@ -313,6 +313,21 @@ def test_what_makes_no_sense_is_refused(
         getattr(everything, method)(**arguments)
 
 
+def test_what_is_unknown_to_group_by_is_refused(everything: sr.Selection) -> None:
+    """A group's field that does not exist, and a function that fails, have their own errors."""
+    for method, more in (("split", {"shares": {"a": 0.5, "b": 0.5}}), ("folds", {"count": 2})):
+        with pytest.raises(sr.SchemaError, match="^Visit has no field 'zz'"):
+            getattr(everything, method)(by="zz", **more)
+        with pytest.raises(TypeError, match="^no such thing"):
+            getattr(everything, method)(by=failing, **more)
+    with pytest.raises(TypeError, match="^no such thing"):
+        sr.leakage({"a": everything[:1], "b": everything[1:]}, by=failing)
+
+
+def failing(_: Any) -> Any:
+    raise TypeError("no such thing")
+
+
 def test_a_corpus_of_few_records(tmp_path: Path) -> None:
     """Nothing is split into nothing."""
     sr.write([], tmp_path / "corpus", schema=Visit)

@@ -251,6 +251,24 @@ def test_missing_values_are_kept_as_nan(tmp_path: Path) -> None:
         assert np.isfinite(result["prediction"]).all()
 
 
+@pytest.mark.parametrize("name", ["level", "sound"])
+def test_packed_rows_of_two_rates_come_apart(tmp_path: Path, name: str) -> None:
+    """Of rows with lists of two rates, each record has the steps of the list that the output has."""
+
+    @sr.record
+    class Take:
+        level: Any = sr.feature_list("float32")
+        sound: Any = sr.feature_list("float32", align="sound", per_step=3)
+
+    takes = [Take(np.arange(n) + 10 * n, np.arange(3 * n) + 100 * n) for n in (1, 4, 2, 3)]
+    sr.write(takes, tmp_path / "takes")
+    both = [keras.Input((None,)), keras.Input((None,))]
+    model = keras.Model(both, keras.layers.Rescaling(2.0)(both[name == "sound"]))
+    results = sr.keras.predict(model, tmp_path / "takes", batch=sr.Pack(5, 2), inputs=("level", "sound"), steps_of=name)
+    for take, result in zip(takes, results, strict=True):
+        np.testing.assert_array_equal(result, 2 * getattr(take, name))
+
+
 def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:
     """Kept floats are NaN and times NaT where a window is padded, or its horizon has not happened yet; counts tell."""
     records = stocks()

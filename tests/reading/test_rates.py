@@ -136,6 +136,18 @@ def test_weights_are_of_the_steps_of_a_target(places: tuple[Path, Path]) -> None
     assert (sound.numpy() > 0).sum(1).tolist() == length.numpy().tolist()
 
 
+@pytest.mark.parametrize("inputs", ["pitch", "sound"])
+def test_segments_of_a_rate_are_those_of_the_steps(places: tuple[Path, Path], inputs: str) -> None:
+    """In packed rows, weights of records reach the targets of a rate; their segments have no names of their own."""
+    pack: dict[str, Any] = {"batch": sr.Pack(12, 2), "index_name": "at"}
+    packed = sr.read(places[0], **pack, inputs=(inputs, "segment_ids"), targets="stereo", weights="at")
+    for (_, ids), target, weights in packed:
+        of_records = target[..., 0].numpy().astype(int) // 100  # the values of a record begin at 100 times its index
+        np.testing.assert_array_equal(weights, np.where(np.repeat(ids, RATE, axis=1) > 0, of_records, 0))
+    with pytest.raises(sr.OptionError, match="Take gives no 'sound_segment_ids'"):
+        sr.read(places[0], **pack, inputs=("pitch", "sound_segment_ids"))
+
+
 @pytest.mark.parametrize("name", ["sound_length", "sound_mask", "sequence_length", "mask"])
 def test_names_of_a_group_that_is_read_alone(places: tuple[Path, Path], name: str) -> None:
     """Its lengths and its mask go by the names that they have beside the first group, and by those of a first group."""

@@ -194,7 +194,9 @@ class Pack(Strategy):
     - `sequence_length` `(B,)`: number of real steps in a row.
     - `segment_count` `(B,)`: number of segments in a row.
     - `segment_start` `(B, S)`, only with `too_long="split"`: first step of a segment in its record.
-    - For each alignment group except the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
+    - For each alignment group except the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`. A
+      group with `per_step=` has only its length, since its segments are those of the group that it follows:
+      `tf.repeat(segment_ids, per_step, axis=1)`.
 
     Context fields have one value per segment: `(B, S, ...)`, padded, where S is the largest number of segments in a row
     of the batch. Records with no steps in any list are left out.
@@ -245,10 +247,12 @@ class Pack(Strategy):
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):
-            own, count = _of_steps(group, index), length_name(group) if index else self.length_name
+            followed, _ = schema.rates.get(group, (group, 1))
+            own = _of_steps(followed, schema.in_one_rate().groups.index(followed))
+            count = length_name(group) if index else self.length_name
             carried_names += own
             places[count] = own[0]
-            lengths |= dict.fromkeys(own, count)
+            lengths |= dict.fromkeys(own if group == followed else (), count)
         carried_names.append("segment_count")
         if self.too_long == "split":
             carried_names.append("segment_start")
