@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_LEAST_SHARE = 1e-9  # when the other datasets have ended, an element costs 1 / share draws
+
+
 def mix(
     datasets: Sequence[Any],
     *,
@@ -163,11 +166,12 @@ def _shares(count: int, weights: Sequence[float] | None, temperature: float | No
         raise OptionError(f"mix: expected {count} weights, one for each dataset, got {len(weights)}")
     if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < float("inf"):
         raise OptionError(f"mix: expected weights that are not negative and not all 0, got {list(weights)}")
-    shares = np.asarray(weights, np.float64)
-    if temperature is None:
-        return shares
+    temperature = 1 if temperature is None else temperature
     is_number = isinstance(temperature, (int, float, np.floating)) and not isinstance(temperature, bool)
     if not is_number or not 0 < temperature < float("inf"):
         raise OptionError(f"temperature: expected a number above 0, got {temperature!r}")
+    shares = np.asarray(weights, np.float64)
     evened: NDArray[np.float64] = np.where(shares > 0, (shares / shares.max()) ** (1 / temperature), 0)
+    if evened[shares > 0].min() < _LEAST_SHARE:
+        raise OptionError(f"mix: expected shares of at least {_LEAST_SHARE} of the largest, got {evened.tolist()}")
     return evened

@@ -63,6 +63,13 @@ def test_options_that_make_no_sense_are_refused(options, message) -> None:
         sr.mix([tf.data.Dataset.range(3)], **options)
 
 
+@pytest.mark.parametrize("options", [{"weights": [1e-300, 1]}, {"weights": [10, 5], "temperature": 1e-4}])
+def test_shares_that_would_take_for_ever_are_refused(options) -> None:
+    """A dataset that is nearly never drawn would keep the reader waiting when the others have ended."""
+    with pytest.raises(sr.OptionError, match="expected shares of at least 1e-09 of the largest, got "):
+        sr.mix([tf.data.Dataset.range(3)] * 2, **options)
+
+
 def test_everything_comes_once(sources: list[Path]) -> None:
     """Without weights all are drawn alike, and each dataset comes whole."""
     parts = [sr.read(path, batch=sr.Pad(4), shuffle=20, seed=1) for path in sources]
