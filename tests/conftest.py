@@ -102,7 +102,7 @@ def random(seed):
     return np.random.default_rng(seed)
 
 
-@pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.nightly)], ids=["every third", "every one"])
+@pytest.fixture(params=[5, pytest.param(1, marks=pytest.mark.nightly)], ids=["every fifth", "every one"])
 def stride(request):
     """How many batches lie between two checkpoints that are tried."""
     return request.param
