@@ -1,5 +1,6 @@
 """Records to bytes and back: one matrix of every element type, kind, shape, storage and presence."""
 
+import functools
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ from seqrecorder.wire.byte_rows import Messages
 LENGTHS = [3, 0, 1, 2, 5]
 
 
+@functools.cache
 def matrix(dtype: str) -> tuple[sr.Schema, list[Any], list[bytes]]:
     record_class = class_of(dtype)
     records = records_of(record_class, CASES[dtype].valid, LENGTHS, np.random.default_rng(7))
