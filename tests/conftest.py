@@ -48,6 +48,7 @@ def pytest_configure(config):
     # pytest-xdist would begin with the files that have the most tests, which are the shortest.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    gc.set_threshold(50_000, 50, 50)  # importing and tracing make very many small objects that stay
     if "not nightly" in config.option.markexpr:
         # Nothing here cuts the power, and the disk's answers are most of what a small write waits for.
         os.fsync = os.fstat
@@ -59,9 +60,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    # What is imported by now stays. Tracing makes very many small objects, and looking at them all takes a tenth of it.
+    # What is imported by now stays; to look at it again and again takes a tenth of what tracing takes.
     gc.freeze()
-    gc.set_threshold(50_000, 50, 50)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -102,7 +102,7 @@ def random(seed):
     return np.random.default_rng(seed)
 
 
-@pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.nightly)], ids=["every third", "every one"])
+@pytest.fixture(params=[5, pytest.param(1, marks=pytest.mark.nightly)], ids=["every fifth", "every one"])
 def stride(request):
     """How many batches lie between two checkpoints that are tried."""
     return request.param

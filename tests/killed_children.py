@@ -3,10 +3,10 @@
 FORKING = """
 import os, random, shutil, signal, sys
 from pathlib import Path
-import tensorflow  # imported once for all children; this process starts none of its threads
-import seqrecorder as sr
+import seqrecorder as sr  # without TensorFlow, whose memory each child would copy
 from seqrecorder.storage.files import on_fault_point
 
+os.fsync = os.fstat  # nothing here cuts the power
 root = Path(sys.argv[1])
 
 @sr.record

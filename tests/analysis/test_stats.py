@@ -129,14 +129,20 @@ def check(found: Stats, given_records: list[Series]) -> None:
         assert found.fields["times"].maximum == np.nanmax(clock)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(records, max_size=8), st.integers(0, 8), st.integers(0, 8))
-def test_statistics_are_those_of_numpy_and_parts_add_up(given_records, one, other):
+@pytest.mark.parametrize("examples", [25, pytest.param(60, marks=pytest.mark.nightly)])
+def test_statistics_are_those_of_numpy_and_parts_add_up(examples):
     """Of all records at once, and of three parts added in either order, every figure is numpy's to 1e-12."""
-    first, second = sorted((one, other))
-    a, b, c = (stats_of(part) for part in (given_records[:first], given_records[first:second], given_records[second:]))
-    for found in (stats_of(given_records), (a + b) + c, a + (b + c), c + (b + a)):
-        check(found, given_records)
+
+    @settings(max_examples=examples, deadline=None)
+    @given(st.lists(records, max_size=8), st.integers(0, 8), st.integers(0, 8))
+    def try_one(given_records, one, other):
+        first, second = sorted((one, other))
+        parts = (given_records[:first], given_records[first:second], given_records[second:])
+        a, b, c = map(stats_of, parts)
+        for found in (stats_of(given_records), (a + b) + c, a + (b + c), c + (b + a)):
+            check(found, given_records)
+
+    try_one()
 
 
 def test_parts_stay_as_they_are_when_they_are_added():

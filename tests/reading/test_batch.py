@@ -1,7 +1,6 @@
 """`batch` against `read` of the same records in the same order."""
 
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -71,17 +70,20 @@ class Sides:
     other: np.ndarray = sr.feature_list("int64", align="other")
 
 
-@pytest.mark.parametrize("shuffle", [0, 10])
+OF_SEVERAL = {"Groups": sr.Groups(by="label", groups=2, each=3), "sides": sr.Pack({"ids": 20, "other": 10}, 3)}
+
+
 @pytest.mark.parametrize(
-    "strategy", [sr.Groups(by="label", groups=2, each=3), sr.Pack({"ids": 20, "other": 10}, 3)], ids=["Groups", "sides"]
+    ("case", "shuffle"),
+    all_at_night([(case, shuffle) for case in OF_SEVERAL for shuffle in (0, 10)], [("Groups", 10), ("sides", 0)]),
 )
-def test_groups_and_packed_sides_are_those_of_read(tmp_path: Path, strategy: Any, shuffle: int) -> None:
+def test_groups_and_packed_sides_are_those_of_read(tmp_path: Path, case: str, shuffle: int) -> None:
     """Groups of a field, and rows of several lengths, are those that `read` gives of the same records."""
     sr.write((Sides(n % 3, range(n % 9 + 1), range(n % 4)) for n in range(60)), tmp_path / "sides")
     options = {"shuffle": shuffle, "seed": 3}
-    expected = [as_numpy(batch) for batch in sr.read(tmp_path / "sides", batch=strategy, **options)]
+    expected = [as_numpy(batch) for batch in sr.read(tmp_path / "sides", batch=OF_SEVERAL[case], **options)]
     assert len(expected) > 4
-    assert_same(sr.batch(sr.read(tmp_path / "sides"), strategy, length=("ids", "other"), **options), expected)
+    assert_same(sr.batch(sr.read(tmp_path / "sides"), OF_SEVERAL[case], length=("ids", "other"), **options), expected)
 
 
 def test_what_was_mapped_and_filtered_trains(corpus: Path) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.errors import OptionError, SchemaError
@@ -181,8 +182,13 @@ def test_what_is_derived_is_made_of_ids_and_normalised_numbers(corpus, sentences
 TARGETS = {"field": "level", "horizon": "level_horizon", "next": sr.next_step("level"), "masked": "level"}
 
 
-@pytest.mark.parametrize("as_input", [True, False], ids=["input too", "target only"])
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize(
+    ("kind", "as_input"),
+    all_at_night(
+        [(kind, as_input) for kind in TARGETS for as_input in (True, False)],
+        [("field", True), ("field", False), ("horizon", True), ("next", False), ("masked", True)],
+    ),
+)
 def test_targets_are_as_stored_unless_asked_for(corpus, stats, kind, as_input):
     """The field, its horizon and its next step follow one rule, and inputs are normalized beside them."""
     batch = sr.Window(3, horizon=2, tail="drop") if kind == "horizon" else sr.Pad(20)

@@ -124,7 +124,13 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.parametrize("batch", STRATEGIES, ids=lambda batch: type(batch).__name__)
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(batch, id=name, marks=pytest.mark.nightly if name in ("Bucket", "TokenBudget") else ())
+        for batch, name in ((batch, type(batch).__name__) for batch in STRATEGIES)
+    ],
+)
 def test_images_are_padded_to_the_largest_of_a_batch(batch, clips, corpus):
     """Every strategy that pads gives the pixels that TensorFlow decodes, zeros beside them, and the sizes."""
     count = 0
@@ -153,14 +159,22 @@ def test_ragged_and_packed_batches_hold_the_same(clips, corpus):
 RESIZED = {"frames": (6, 5), "depth": (3, 2), "still": (2, 7), "poster": (4, 4)}
 
 
+@pytest.fixture(scope="module")
+def resized(clips):
+    """What TensorFlow makes of the images of each field."""
+    images = {name: [one for clip in clips for one in decoded(clip)[name]] for name in ("frames", "depth", "still")}
+    return {
+        name: [tf.cast(tf.round(tf.image.resize(one, RESIZED[name])), one.dtype).numpy() for one in each]
+        for name, each in images.items()
+    }
+
+
 @pytest.mark.parametrize("batch", [None, sr.Pad(5), sr.Ragged(5, flat=True)], ids=str)
-def test_images_are_resized_as_by_tensorflow(batch, clips, corpus):
+def test_images_are_resized_as_by_tensorflow(batch, resized, corpus):
     """`resize` is what tf.image.resize gives, rounded to the declared type; of fixed sizes and 16 bits too."""
     elements = list(sr.read(corpus, batch=batch, resize=RESIZED))
     assert not any(name.endswith("_size") for name in elements[0])
-    for name in ("frames", "depth", "still"):
-        images = [one for clip in clips for one in decoded(clip)[name]]
-        want = [tf.cast(tf.round(tf.image.resize(one, RESIZED[name])), one.dtype).numpy() for one in images]
+    for name, want in resized.items():
         if batch is None:
             found = np.concatenate([element[name].numpy() for element in elements])
         elif isinstance(batch, sr.Pad):

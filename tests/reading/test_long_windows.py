@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -75,15 +76,20 @@ def require_windows(found: list[dict[str, Any]], window: sr.Window) -> None:
                 np.testing.assert_array_equal(row[f"{name}_horizon"], padded(getattr(record, name), after))
 
 
-@pytest.mark.parametrize("shuffle", [None, 3])
+WINDOWS = [
+    sr.Window(1000, shift=700, batch_size=7),
+    sr.Window(2000, shift=900, stride=3, horizon=5, gap=2, tail="drop", batch_size=16),
+    sr.Window(1600, shift=10_000, horizon=3, pad="start", batch_size=4),
+    sr.Window(1000, shift=999, tail="pad", batch_size=50, drop_remainder=True),
+]
+
+
 @pytest.mark.parametrize(
-    "window",
-    [
-        sr.Window(1000, shift=700, batch_size=7),
-        sr.Window(2000, shift=900, stride=3, horizon=5, gap=2, tail="drop", batch_size=16),
-        sr.Window(1600, shift=10_000, horizon=3, pad="start", batch_size=4),
-        sr.Window(1000, shift=999, tail="pad", batch_size=50, drop_remainder=True),
-    ],
+    ("window", "shuffle"),
+    all_at_night(
+        [(window, shuffle) for window in WINDOWS for shuffle in (None, 3)],
+        [(window, (None, 3)[number % 2]) for number, window in enumerate(WINDOWS)],
+    ),
 )
 def test_windows_of_long_records_are_exact(corpus: Path, window: sr.Window, shuffle: int | None) -> None:
     """Every window comes once, in turn unless records are shuffled, with all fields as they were written."""

@@ -165,7 +165,8 @@ def losses(y: Any, w: Any, outer: int, reductions: tuple[str, ...]) -> Any:
 
 
 CASES = [(case, weights) for weights in (None, "weight") for case in TARGETS]
-SHORT = {("steps", None), ("records", None), *CASES[len(TARGETS) :]}
+AT_NIGHT = ("one step more", "horizons of one step", "records of slots")
+SHORT = {("steps", None), ("records", None), *((case, "weight") for case in TARGETS if case not in AT_NIGHT)}
 
 
 # What is traced has no static sizes, as in `fit`.

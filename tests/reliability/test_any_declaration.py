@@ -96,7 +96,7 @@ def check_tensors(schema, records, elements):
                 assert plain(without_padding(element[field.name], want)) == plain(want), field
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.nightly)])
 def test_what_is_written_is_read(count, seed, tmp_path_factory, figure):
     """Whatever the declarations, records come back from each reader, and `verify` and `stats` know them."""
     figures = {"classes": 0}

@@ -92,7 +92,7 @@ def at_a_time(edit, meanwhile, place, step):
     assert at > 6  # else it came too late
 
 
-@pytest.fixture(params=[5, pytest.param(1, marks=pytest.mark.nightly)], ids=["every fifth", "every one"])
+@pytest.fixture(params=[7, pytest.param(1, marks=pytest.mark.nightly)], ids=["every seventh", "every one"])
 def step(request):
     """How many operations lie between two that are tried."""
     return request.param

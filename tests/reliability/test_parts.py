@@ -1,5 +1,6 @@
 """Parts: whatever order, retry, double run and loss, the dataset is that of one process, or there is none."""
 
+import subprocess
 import sys
 
 import pytest
@@ -72,12 +73,13 @@ print(len(tried), lost)
 @pytest.mark.parametrize(
     ("step", "jobs"), [(12, 4), pytest.param(1, 200, marks=pytest.mark.nightly)], ids=["few", "all"]
 )
-def test_jobs(tmp_path, warm_python, step, jobs, figure):
+def test_jobs(tmp_path, step, jobs, figure):
     """Attempts and commits are killed, repeated and raced: the files are those of one quiet run, and nothing is left.
 
     The ordinary run takes every twelfth fault point of a commit and a few jobs, the long one all of them and 200.
     """
-    done = warm_python.run([sys.executable, "-c", FORKING + JOBS, str(tmp_path), str(step), str(jobs)], text=True)
+    command = [sys.executable, "-c", FORKING + JOBS, str(tmp_path), str(step), str(jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     killed, lost = map(int, done.stdout.split())
     assert killed > 5

@@ -413,7 +413,7 @@ class Line:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("append", [False, True])
 def test_a_commit_that_is_killed_is_run_again(tmp_path: Path, append: bool, step: int) -> None:
     """Killed at any operation, it has published all parts or none, and the next call adds what lacks, nothing twice."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_records import assert_resumes_exactly
@@ -74,8 +75,16 @@ def test_there_are_as_many_batches_as_there_can_be(most: list[int], groups: int)
     assert places.sum() == count * groups
 
 
-@pytest.mark.parametrize("shuffle", [0, 5, 100])
-@pytest.mark.parametrize(("groups", "each", "name"), [(2, 4, "who"), (4, 2, "number"), (3, 1, "who"), (1, 3, "who")])
+GROUPED = [(2, 4, "who"), (4, 2, "number"), (3, 1, "who"), (1, 3, "who")]
+
+
+@pytest.mark.parametrize(
+    ("groups", "each", "name", "shuffle"),
+    all_at_night(
+        [(*case, shuffle) for case in GROUPED for shuffle in (0, 5, 100)],
+        [(2, 4, "who", 0), (2, 4, "who", 100), (4, 2, "number", 5), (3, 1, "who", 0), (1, 3, "who", 5)],
+    ),
+)
 def test_batches_hold_values_and_their_records(faces: Path, groups: int, each: int, name: str, shuffle: int) -> None:
     """Each batch has different values with so many records; all are counted, by `read` and by `plan`."""
     strategy = Groups(by=name, groups=groups, each=each)

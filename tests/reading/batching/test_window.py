@@ -155,7 +155,7 @@ SPANS = [("2021-03-08", None), (None, "2021-03-27"), ("2021-03-08", "2021-03-24"
     ("number", "span"),
     all_at_night(
         itertools.product(range(len(SPANNED)), range(len(SPANS))),
-        [(number, number % len(SPANS)) for number in range(len(SPANNED))],
+        [(number, number % len(SPANS)) for number in range(len(SPANNED)) if number not in (2, 9, 10, 11)],
     ),
 )
 def test_windows_of_a_span_are_those_made_one_by_one(dated, dated_path: Path, number: int, span: int) -> None:
@@ -168,7 +168,7 @@ def test_windows_of_a_span_are_those_made_one_by_one(dated, dated_path: Path, nu
     assert sorted(rows_in(dataset)) == expected
     assert int(dataset.cardinality()) == -(-len(expected) // 7)
     assert sr.plan(dated_path, None, window).batches == int(dataset.cardinality())
-    if span == 0:
+    if (number, span) in ((0, 0), (6, 0)):
         parts = [rows_in(sr.read(dated_path, batch=window, shard=(part, 2))) for part in range(2)]
         assert sorted(row for part in parts for row in part) == expected
 
@@ -196,19 +196,26 @@ def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, monkeypatch, st
     assert_resumes_exactly(build, tmp_path, stride)
 
 
+TIMES = {
+    "datetime64[ns]": "2021-03-05T00:00:00",
+    "datetime64[s]": np.datetime64("2021-03-05", "D"),
+    "datetime64[h]": dt.date(2021, 3, 5),
+    "datetime64[D]": dt.datetime(2021, 3, 5),  # noqa: DTZ001
+    "int64": 18691,
+    "uint64": 18691,
+    "float64": 18690.5,
+}
+STEPS = {"all": slice(None), "from the third": slice(3, None), "every other": slice(None, None, 2)}
+
+
 @pytest.mark.parametrize(
-    ("dtype", "since"),
-    [
-        ("datetime64[ns]", "2021-03-05T00:00:00"),
-        ("datetime64[s]", np.datetime64("2021-03-05", "D")),
-        ("datetime64[h]", dt.date(2021, 3, 5)),
-        ("datetime64[D]", dt.datetime(2021, 3, 5)),  # noqa: DTZ001
-        ("int64", 18691),
-        ("uint64", 18691),
-        ("float64", 18690.5),
-    ],
+    ("dtype", "steps"),
+    all_at_night(
+        itertools.product(TIMES, STEPS),
+        [*((dtype, "all") for dtype in TIMES), ("datetime64[h]", "from the third"), ("float64", "every other")],
+    ),
 )
-def test_a_span_is_of_any_times(tmp_path: Path, dtype: str, since) -> None:
+def test_a_span_is_of_any_times(tmp_path: Path, dtype: str, steps: str) -> None:
     """Dates in each unit, numbers, texts and objects; steps that `read` leaves out do not count."""
     record = sr.record(
         type("Other", (), {"__annotations__": {}, "t": sr.feature_list(dtype), "x": sr.feature_list("int64")})
@@ -216,14 +223,10 @@ def test_a_span_is_of_any_times(tmp_path: Path, dtype: str, since) -> None:
     days = np.arange("2021-03-01", "2021-03-11", dtype="datetime64[D]")
     times = days.astype(dtype) if dtype.startswith("date") else days.astype("int64").astype(dtype)
     sr.write([record(times, np.arange(10))], tmp_path / "data")
-    window = Window(2, shift=1, horizon=1, time="t", since=since)
-    for steps, expected in (
-        (None, [4, 5, 6, 7, 8, 9]),
-        (slice(3, None), [5, 6, 7, 8, 9]),
-        (slice(None, None, 2), [4, 6, 8]),
-    ):
-        [batch] = sr.read(tmp_path / "data", batch=window, fields=["x"], steps=steps)
-        assert batch["x_horizon"].numpy().ravel().tolist() == expected
+    window = Window(2, shift=1, horizon=1, time="t", since=TIMES[dtype])
+    part = None if steps == "all" else STEPS[steps]
+    [batch] = sr.read(tmp_path / "data", batch=window, fields=["x"], steps=part)
+    assert batch["x_horizon"].numpy().ravel().tolist() == [n for n in range(10)[STEPS[steps]][2:] if n >= 4]
     chosen = sr.open(tmp_path / "data").all()[[0, 0, 0]]
     assert sr.plan(chosen, window).rows == 18
 
@@ -317,17 +320,17 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(Window(3, stride=2, shift=1, batch_size=4, horizon=2), marks=pytest.mark.nightly),
         Window(3, batch_size=4, tail="drop", drop_remainder=True),
         pytest.param(Window(3, shift=1, batch_size=4, tail="drop", horizon=2), marks=pytest.mark.nightly),
-        Window(3, shift=2, batch_size=4, tail="pad"),
+        pytest.param(Window(3, shift=2, batch_size=4, tail="pad"), marks=pytest.mark.nightly),
         Window(2, stride=2, shift=5, batch_size=100, tail="pad", horizon=1),
         Window(50, batch_size=3),
         pytest.param(Window(12, batch_size=3, tail="drop"), marks=pytest.mark.nightly),
-        Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
+        pytest.param(Window(1, shift=1, batch_size=1, tail="drop", horizon=1), marks=pytest.mark.nightly),
         Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1),
-        Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3),
+        pytest.param(Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3), marks=pytest.mark.nightly),
         Window(3, shift=2, batch_size=4, horizon=2, gap=1, future=True),
         Window(4, shift=1, batch_size=4, tail="drop", horizon=2, future=True),
         Window(6, shift=2, stride=2, batch_size=4, horizon=2, pad="start"),
-        Window(6, shift=1, batch_size=4, horizon=2, future=True, pad="start"),
+        pytest.param(Window(6, shift=1, batch_size=4, horizon=2, future=True, pad="start"), marks=pytest.mark.nightly),
     ],
     ids=repr,
 )
