@@ -69,7 +69,7 @@ def _compare(schema: Schema, expected: Sequence[Any], back: Sequence[Any], way: 
 
 
 def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[bytes]) -> None:
-    """Compare records with the tensors of the graph parser, for fields whose values tensors represent unchanged."""
+    """Compare records with the tensors of the graph parser, for fields whose values do not change in a tensor."""
     import tensorflow as tf
 
     parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])

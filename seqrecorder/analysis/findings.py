@@ -1,6 +1,6 @@
-"""Findings of a report: rules that find remarkable facts about a field, split or file of a dataset.
+"""Findings of a report: rules that detect problems of a field, split or file of a dataset.
 
-The facts come from `seqrecorder.analysis.survey`, and the page that shows them from `seqrecorder.analysis.report`.
+The facts come from `seqrecorder.analysis.survey`. `seqrecorder.analysis.report` builds the page that shows them.
 """
 
 from __future__ import annotations

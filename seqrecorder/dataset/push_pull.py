@@ -296,7 +296,9 @@ def pull(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Manifest:
-    """Fetch a dataset from a URL into a directory, as it was before `push`; it appears complete or not at all.
+    """Fetch a dataset from a URL into a directory, with the file names it had before `push`.
+
+    The dataset appears complete or not at all.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record

@@ -1,6 +1,6 @@
 """Random access to the records of a dataset by position, and lookup of positions by key.
 
-Positions count through the splits, in the order of the manifest, and follow the written order within a split. The
+Positions are numbered across all splits in the order of the manifest, and in written order within a split. The
 public interface is `Selection`.
 """
 

@@ -1,6 +1,6 @@
 """Local files: safe names and paths, writing and syncing, digests, and compressed text.
 
-Every operation that changes a file passes fault points, where tests make it fail.
+Every operation that changes a file goes through fault points, so that tests can make it fail.
 """
 
 from __future__ import annotations

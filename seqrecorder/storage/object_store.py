@@ -1,8 +1,8 @@
 """Object stores and other remote places, by URL, through fsspec.
 
 A place has named objects, which are written atomically and never renamed. One object, the manifest, is replaced only if
-it is unchanged since it was read. Like file operations, every request passes fault points, so that tests can make it
-fail before or after it takes effect.
+it is unchanged since it was read. Like file operations, every request goes through fault points, so that tests can make
+it fail before or after it takes effect.
 """
 
 from __future__ import annotations

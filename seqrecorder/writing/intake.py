@@ -681,7 +681,7 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _keeping_failure(self) -> Iterator[None]:
-        """Remember an error of the body and raise it; no records are accepted afterwards."""
+        """Record an error that is raised inside the `with` block, and raise it again; accept no records afterwards."""
         try:
             yield
         except BaseException as error:
