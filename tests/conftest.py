@@ -41,7 +41,7 @@ LONGEST_FIRST = (
     "legacy/test_contrib.py",
     "legacy/test_batching.py",
 )
-"""The files that take longest, so that with `-n 2` no core is idle while the other ends the last one."""
+"""The files that take longest, so that no core is idle while the last one is run."""
 
 
 def pytest_configure(config):

@@ -73,7 +73,7 @@ def cached(store: Place, manifest: bytes) -> Path:
     """Return the directory of a dataset in the cache; create it, with the manifest, if it is missing.
 
     Args:
-        store: place of the dataset.
+        store: location of the dataset.
         manifest: contents of the manifest.
 
     Raises:
@@ -103,7 +103,7 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
     """Fetch files of a dataset into the cache, and keep them until this process ends.
 
     Args:
-        store: place of the dataset.
+        store: location of the dataset.
         directory: directory from `cached`.
         files: files to fetch.
 
