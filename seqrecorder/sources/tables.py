@@ -236,8 +236,11 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
 
     parsing = json.ParseOptions(explicit_schema=pa.schema(list(kinds.items())) if kinds else None)
     source = functools.partial(pa.input_stream, str(file), compression="detect")
-    for number, line in enumerate(io.BufferedReader(source()), 1):
-        if line.lstrip().startswith(b"null"):  # at the start of a block it would crash the process
+    reader, number = io.BufferedReader(source()), 0
+    while text := reader.read(1 << 20) + reader.readline():  # whole lines
+        null = re.search(rb"\n[ \t\r\n]*null", b"\n" + text) if b"null" in text else None
+        number += null.string[: null.end()].count(b"\n") if null else text.count(b"\n")
+        if null:  # at the start of a block it would crash the process
             raise SourceError(f"line {number}: expected a JSON object, got null; remove the line")
     if hasattr(json, "open_json"):
         return json.open_json(source(), parse_options=parsing)

@@ -61,10 +61,7 @@ _FORMATS = {
 _TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # a TensorProto begins with its dtype and shape
 _SINGLE = {  # steps with one number; the varint of an int64 has 1 to 10 bytes
     "int64": re.compile(
-        b"|".join(
-            re.escape(bytes([0x0A, size + 4, 0x1A, size + 2, 0x0A, size])) + rb"[\x80-\xff]{%d}[\x00-\x7f]" % (size - 1)
-            for size in range(1, 11)
-        )
+        b"|".join(rb"\n%c\x1a%c\n%c[\x80-\xff]{%d}[\x00-\x7f]" % (n + 4, n + 2, n, n - 1) for n in range(1, 11))
     ),
     "float": re.compile(rb"\n\x08\x12\x06\n\x04.{4}", re.DOTALL),
 }
