@@ -8,6 +8,7 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.order import check_seed, random_numbers
+from seqrecorder.reading.oversampling import is_weight
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -162,15 +163,14 @@ def _shares(count: int, weights: Sequence[float] | None, temperature: float | No
         if temperature is not None:
             raise OptionError("temperature: needs weights, such as the number of records of each")
         return np.ones(count)
-    if len(weights) != count:
-        raise OptionError(f"mix: expected {count} weights, one for each dataset, got {len(weights)}")
-    if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < float("inf"):
-        raise OptionError(f"mix: expected weights that are not negative and not all 0, got {list(weights)}")
-    temperature = 1 if temperature is None else temperature
-    is_number = isinstance(temperature, (int, float, np.floating)) and not isinstance(temperature, bool)
-    if not is_number or not 0 < temperature < float("inf"):
+    figures = list(np.array(weights, object).flat)
+    if len(figures) != count or not all(map(is_weight, figures)) or not any(figures):
+        raise OptionError(
+            f"mix: expected {count} weights, one for each dataset, none below 0 and not all 0, got {weights!r}"
+        )
+    shares, temperature = np.array(figures, np.float64), 1 if temperature is None else temperature
+    if not is_weight(temperature) or not temperature:
         raise OptionError(f"temperature: expected a number above 0, got {temperature!r}")
-    shares = np.asarray(weights, np.float64)
     evened: NDArray[np.float64] = np.where(shares > 0, (shares / shares.max()) ** (1 / temperature), 0)
     if evened[shares > 0].min() < _LEAST_SHARE:
         raise OptionError(f"mix: expected shares of at least {_LEAST_SHARE} of the largest, got {evened.tolist()}")

@@ -502,6 +502,9 @@ _SHARE_BYTES = 1 << 22
 _SHUFFLED_BYTES = 1 << 28
 """Limit on the bytes of records in a shuffle window; two are in memory, since one is planned ahead."""
 
+LARGE = 1 << 18
+"""Mean bytes of records that are shuffled one by one: `tf.data` moves them, and copying takes longer than its calls."""
+
 
 @attrs.frozen
 class StreamOptions:
@@ -597,7 +600,8 @@ def stream(
     def epoch(number: Any) -> Any:
         windows = files.epoch(number)
         order = number if options.shuffle or draw else None
-        return transform(permuted(windows, number) if permute and options.shuffle else windows, order)
+        permutes = permute and options.shuffle and origin.mean_bytes < LARGE
+        return transform(permuted(windows, number) if permutes else windows, order)
 
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
@@ -657,14 +661,30 @@ class _Files:
         Args:
             number: random number of the epoch, which determines the order of the files and all draws.
         """
+        import tensorflow as tf
+
         if not self.options.shuffle:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
         shuffle = shuffle_window(self.origin, self.options.shuffle)
-        if self.count == 1:
+        if self.count == 1 and self.origin.mean_bytes < LARGE:
             return self.windows(0, shuffle, number)
         cycle = min(_CYCLE, self.count)
         share = min(-(-shuffle // cycle), max(1, _SHARE_BYTES // max(1, self.origin.mean_bytes)))
-        return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
+        windows = self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle)
+        if self.origin.mean_bytes < LARGE:
+            return rebatched(windows, shuffle)
+        records = windows.unbatch()
+        shuffled = staged(
+            tf.raw_ops.ShuffleDatasetV3,
+            records.element_spec,
+            input_dataset=records,
+            buffer_size=tf.constant(shuffle, tf.int64),
+            seed=number,
+            seed2=tf.constant(_PROGRAM_SEED, tf.int64),  # two zeros would stand for a random seed
+            seed_generator=tf.raw_ops.DummySeedGenerator(),
+            reshuffle_each_iteration=False,
+        )
+        return shuffled.batch(self.options.window)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
         """Concatenate or interleave the datasets of all files.

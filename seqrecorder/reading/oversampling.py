@@ -100,6 +100,12 @@ def _is_number(field: Field) -> bool:
     return not (field.element.is_text or field.element.is_time or field.element.name.startswith("complex"))
 
 
+def is_weight(weight: Any) -> bool:
+    """Check for a finite number of 0 or more that is not a bool."""
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    return is_number and 0 <= float(weight) < math.inf
+
+
 def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
     """Convert a mapping from values of a field to weights.
 
@@ -108,8 +114,7 @@ def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
     """
     element, known = field.element, {}
     for value, weight in weights.items():
-        is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-        if not is_number or not 0 <= float(weight) <= _MOST or not math.isfinite(weight):
+        if not is_weight(weight) or weight > _MOST:
             raise OptionError(f"oversample: expected a weight from 0 to {_MOST:,} for {value!r}, got {weight!r}")
         key = value if element.is_text and isinstance(value, str | bytes) else None
         if element.numpy.kind in "biu" and isinstance(value, numbers.Integral):

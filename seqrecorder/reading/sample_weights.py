@@ -6,7 +6,6 @@ is 0 if the target has no next step, or if its value is missing.
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.derived_fields import OutputOptions, id_of, map_names, mask_of, names_of, weight_names
+from seqrecorder.reading.oversampling import is_weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,18 +217,13 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
     ids = options.derived.ids.get(target, {})
     weights = {id_of(key, ids, "class_weight"): key for key in value} if isinstance(value, Mapping) else {}
     is_named = bool(weights) and all(isinstance(key, numbers.Integral) and abs(int(key)) < 1 << 63 for key in weights)
-    if is_named and all(map(_is_weight, value.values())):
+    if is_named and all(map(is_weight, value.values())):
         return {int(key): float(value[name]) for key, name in weights.items()}
     classes = "(ints, or words of the vocabulary)" if ids else "(ints)"
     raise OptionError(
         f"class_weight: expected a mapping of classes {classes} to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; "
         f"for several targets one for each, structured as they are; got {value!r}"
     )
-
-
-def _is_weight(weight: Any) -> bool:
-    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-    return is_number and 0 <= float(weight) < math.inf
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:

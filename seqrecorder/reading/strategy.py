@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _SMALL_BATCH = 1 << 14  # bytes of the stored records
 _SMALL_TENSORS = 1 << 18  # bytes of the padded tensors
 _SMALL_WINDOW = 1 << 25  # stored bytes; planning a larger window ahead would delay the first batch
-AHEAD_BYTES = 1 << 27
-"""Limit on the stored bytes of the batches that are being made or wait for the consumer."""
+_AHEAD_BYTES = 1 << 27  # stored bytes of the batches that are being made or wait for the consumer
 
 _WAITING = 64  # number of small batches to prefetch; handing one over takes about as long as making it
 _SLOW = ("png", "jpeg", "tensor")
@@ -76,11 +75,6 @@ class Feed:
             return -1 if masks is None else int(masks.sum())
         records, deal = self.origin.records, self.options.deal
         return records if deal is None or records < 0 else len(range(records)[deal])
-
-    @property
-    def permuted_bytes(self) -> int:
-        """Stored size of a shuffle window in bytes."""
-        return self.options.shuffle * self.origin.mean_bytes
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
         """Return the lengths of this reader's records; None if they are not stored and `parse` is False."""
@@ -126,7 +120,7 @@ class Feed:
         tensors = _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest)
         if known and stored <= _SMALL_BATCH and tensors <= _SMALL_TENSORS:
             return traced.mapped(batches).prefetch(_WAITING)
-        return traced.mapped(batches, parallel=max(2, min(4 * cores(), AHEAD_BYTES // max(1, stored))))
+        return traced.mapped(batches, parallel=max(2, min(4 * cores(), _AHEAD_BYTES // max(1, stored))))
 
     def group(self) -> str:
         """Return the name of the first alignment group.
@@ -257,7 +251,7 @@ class Feed:
         the next epoch is read while that end is planned.
         """
         turns = self.stream(transform, **options)
-        size = max(self.permuted_bytes, WINDOW * self.origin.mean_bytes)
+        size = max(self.options.shuffle, WINDOW) * self.origin.mean_bytes
         return turns.prefetch(1) if size <= _SMALL_WINDOW else turns
 
 

@@ -121,9 +121,12 @@ def test_what_cannot_be_mixed(sources: list[Path]) -> None:
         ([one, other], None, r"datasets\[1\]: expected elements as those of datasets\[0\]"),
         ([one, one.map(lambda batch: {**batch, "ids": tf.cast(batch["ids"], tf.int32)})], None, r"datasets\[1\]"),
         ([one, one], [1], "expected 2 weights"),
-        ([one, one], [1, -1], "not negative"),
+        ([one, one], [1, -1], "none below 0"),
         ([one, one], [0, 0], "not all 0"),
-        ([one, one], [1, float("nan")], "not negative"),
+        ([one, one], [1, float("nan")], "none below 0"),
+        ([one, one], ["a", 1], "expected 2 weights"),
+        ([one, one], 5, "expected 2 weights, .* got 5"),
+        ([one, one], [True, 1], "expected 2 weights"),
     ):
         with pytest.raises(sr.OptionError, match=message):
             sr.mix(datasets, weights=weights)

@@ -14,6 +14,7 @@ from seqrecorder.codec.graph_ops import checked, count_up_to, index_range, joine
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError, check_count
 from seqrecorder.reading.order import (
+    LARGE,
     LENGTH_OF,
     JointLength,
     count_lengths,
@@ -22,7 +23,7 @@ from seqrecorder.reading.order import (
     record_length,
     shuffle_window,
 )
-from seqrecorder.reading.strategy import AHEAD_BYTES, Batches, PaddedBatches, not_empty, one_of, positive, shape_of
+from seqrecorder.reading.strategy import Batches, PaddedBatches, not_empty, one_of, positive, shape_of
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
 
 if TYPE_CHECKING:
@@ -50,19 +51,18 @@ class LengthPlan(ABC):
         in_buckets: whether each batch belongs to one bucket; if so, `apply` permutes the windows of shuffled records.
         rows: maximum or mean number of records in a batch.
         sorted_window: number of records to sort by length at a time; 0 for no sorting.
-        least_window: minimum number of records to plan at a time, however large they are.
     """
 
     in_buckets: ClassVar[bool]
 
     rows: int
     sorted_window: int
-    least_window: int = 1
 
     @property
     def window(self) -> int:
         """Number of records to plan at a time."""
-        return self.sorted_window or PLANNED_RECORDS
+        # On average, half a batch per bucket waits for the next window, and is planned again.
+        return self.sorted_window or max(PLANNED_RECORDS, 4 * self.rows)
 
     def turns(self, windows: Any, number: Any) -> Any:
         """Prepare the windows of an epoch for `apply`.
@@ -187,9 +187,7 @@ class BatchesByLength(PaddedBatches):
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
         """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
-        turns = feed.turns(
-            plan.turns, window=plan.window, multiple=plan.least_window, group=group, permute=not plan.in_buckets
-        )
+        turns = feed.turns(plan.turns, window=plan.window, group=group, permute=not plan.in_buckets)
         return plan.apply(turns, shuffle=feed.options.shuffle)
 
     def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
@@ -370,6 +368,8 @@ class BucketPlan(LengthPlan):
         boundaries: boundaries of the buckets.
         last: length of the longest record; None if unknown.
         sizes: number of records per batch in each bucket.
+        one_by_one: whether to bucket one record at a time, because copying the waiting records from window to window
+            would take longer.
     """
 
     in_buckets: ClassVar[bool] = True
@@ -378,9 +378,32 @@ class BucketPlan(LengthPlan):
     boundaries: tuple[int, ...]
     last: int | None
     sizes: tuple[int, ...]
+    one_by_one: bool
+
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Prepare the windows of an epoch for `apply`, or divide them into batches one record at a time."""
+        import tensorflow as tf
+
+        if not self.one_by_one:
+            return super().turns(windows, number)
+        boundaries = tf.constant(self.boundaries, tf.int64, [len(self.boundaries)])
+        sizes = tf.constant(self.sizes, tf.int64)
+
+        def bucket(serialized: Any, lengths: Any) -> tuple[Any, ...]:
+            return tf.cast(count_up_to(boundaries, lengths), tf.int64), serialized, lengths
+
+        def batch(of: Any, records: Any) -> Any:
+            size = self.sizes[0] if len(set(self.sizes)) == 1 else sizes[of]
+            return records.batch(size, drop_remainder=self.options.drop_remainder)
+
+        records = mapped(windows, bucket).unbatch()
+        batches = records.group_by_window(lambda of, *_: of, batch, window_size_func=lambda of: sizes[of])
+        return mapped(batches, lambda _, serialized, lengths: PlannedBatch(serialized, lengths[:0], lengths))
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        if self.one_by_one:
+            return turns
         if self.sorted_window:
             return sorted_batches(
                 turns,
@@ -663,9 +686,10 @@ class Bucket(BatchesByLength):
             last=None if lengths is None else lengths.longest,
             sizes=sizes,
             rows=max(sizes),
-            # Incomplete batches are copied from window to window: on average half a batch per bucket.
-            least_window=max(1, sum(sizes) // 2),
             sorted_window=shuffle_window(feed.origin, sorted_records) if self.boundaries == "sorted" else 0,
+            # Windows in the order of the files are smaller, so waiting records are copied more often.
+            one_by_one=self.boundaries != "sorted"
+            and feed.origin.mean_bytes >= (LARGE if feed.options.shuffle else LARGE // 4),
         )
         return plan, feed, lengths
 
@@ -718,7 +742,8 @@ class PlannedBatch:
     """Planned batch, whose records are still rows of a window and of the leftovers of the window before.
 
     Attributes:
-        sources: variant scalar, a list of two string vectors: the window and the leftovers.
+        sources: variant scalar, a list of two string vectors: the window and the leftovers. Or string `(b,)`, the
+            records themselves.
         rows: int64, `(b,)`: for each record, its row in the window; or -1 minus its row in the leftovers.
         lengths: int64, `(b,)`: steps of each record.
     """
@@ -729,7 +754,7 @@ class PlannedBatch:
 
     def serialized(self) -> Any:
         """Gather the serialized records, string `(b,)`."""
-        return _taken(self.sources, self.rows)
+        return self.sources if self.sources.dtype == "string" else _taken(self.sources, self.rows)
 
 
 def plan_batches(
@@ -739,7 +764,6 @@ def plan_batches(
     *,
     batch_size: int | None = None,
     permute: bool = False,
-    ahead: bool = True,
 ) -> Any:
     """Divide the rows of each window, and the leftovers of the window before, into planned batches.
 
@@ -758,7 +782,6 @@ def plan_batches(
         key: values that determine the plan; plans with equal keys are traced once per process.
         batch_size: static number of rows of all batches; None if batches may differ.
         permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.
-        ahead: whether to plan the next window while batches of this one are parsed.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`.
@@ -804,7 +827,7 @@ def plan_batches(
 
     state = (tf.constant([], tf.string), tf.constant([], tf.int64), tf.constant(0, tf.int64))
     planned = scanned(turns, state, step, key=("plan", key, permute))
-    return flat_mapped(planned.prefetch(1) if ahead else planned, cut, key=("cut", batch_size))
+    return flat_mapped(planned.prefetch(1), cut, key=("cut", batch_size))
 
 
 def _taken(sources: Any, rows: Any) -> Any:
@@ -890,52 +913,3 @@ def rows_of(starts: Any, sizes: Any) -> Any:
     import tensorflow as tf
 
     return tf.ragged.range(starts, starts + sizes).flat_values
-
-
-# Consecutive records --------------------------------------------------------------------------------------------------
-
-
-def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
-    """Batch consecutive records; `parts_of` unpacks the elements.
-
-    Shuffled records are gathered batch by batch, because permuting whole windows would copy every record once more.
-
-    Args:
-        feed: records to batch.
-        size: records per batch.
-        group: alignment group whose lengths to include; None for no lengths.
-        drop_remainder: whether to drop the last batch if it is smaller.
-    """
-    options: dict[str, Any] = {"multiple": size, "group": group}
-    if feed.options.shuffle <= 1:
-        return feed.stream(lambda windows, _: rebatched(windows, size, drop_remainder=drop_remainder), **options)
-
-    def in_order(windows: Any, number: Any) -> Any:
-        return in_turns(windows if group else mapped(windows, with_lengths), number)
-
-    def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
-        import tensorflow as tf
-
-        n = tf.size(lengths, tf.int64)
-        rows, whole = index_range(n), n // size * size
-        planned = whole if drop_remainder else tf.where(turn.last, n, whole)
-        starts = tf.range(0, planned, size, tf.int64)
-        return rows, tf.minimum(planned - starts, size)
-
-    turns = feed.turns(in_order, permute=False, **options)
-    key = ("consecutive", size, drop_remainder)
-    static = size if drop_remainder else None
-    # No window is prefetched: a second large window would delay the first batch, and batches are prefetched anyway.
-    return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
-
-
-def with_lengths(serialized: Any, *lengths: Any) -> tuple[Any, Any]:
-    """Return a window with its lengths, or with zeros if it has none."""
-    import tensorflow as tf
-
-    return serialized, lengths[0] if lengths else tf.zeros_like(serialized, tf.int64)
-
-
-def parts_of(batch: Any, *lengths: Any) -> tuple[Any, ...]:
-    """Unpack an element of `consecutive_batches`: serialized records, and their lengths if included."""
-    return (batch.serialized(), batch.lengths) if isinstance(batch, PlannedBatch) else (batch, *lengths)

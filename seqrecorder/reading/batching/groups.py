@@ -10,7 +10,6 @@ import numpy as np
 from seqrecorder.codec.graph_ops import to_longest
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import with_lengths
 from seqrecorder.reading.oversampling import require_one_value
 from seqrecorder.reading.strategy import Batches, PaddedBatches, positive, shape_of
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
@@ -144,7 +143,7 @@ class Groups(PaddedBatches):
 
         nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
         start = nothing, none, none, tf.zeros([kinds], tf.int64), tf.constant(places, tf.int64), tf.zeros([], tf.int64)
-        windows = mapped(windows, with_lengths)
+        windows = mapped(windows, lambda rows, *lengths: (rows, *(lengths or [tf.zeros_like(rows, tf.int64)])))
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:

@@ -9,7 +9,6 @@ import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError, check_count
-from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
 from seqrecorder.reading.strategy import (
     Batches,
     PaddedBatches,
@@ -20,6 +19,7 @@ from seqrecorder.reading.strategy import (
     positive,
     shape_of,
 )
+from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
@@ -97,7 +97,7 @@ class Pad(PaddedBatches):
         padding = self._padding(feed, targets)
         batches = feed.map_batches(
             consecutive_batches(feed, self.batch_size, drop_remainder=self.drop_remainder),
-            lambda *batch: feed.shape(feed.parser.parse_batch(parts_of(*batch)[0], padding)),
+            lambda serialized: feed.shape(feed.parser.parse_batch(serialized, padding)),
             self.batch_size,
             width=max([*targets.values(), self.pad_to_multiple_of]),
         )
@@ -109,8 +109,7 @@ class Pad(PaddedBatches):
         group = feed.group()
         width = self._padding(feed, targets).width
 
-        def shape(*batch: Any) -> Any:
-            lengths = parts_of(*batch)[1]
+        def shape(_: Any, lengths: Any) -> Any:
             return shape_of(lengths, width(group, lengths))
 
         batches = consecutive_batches(feed, self.batch_size, group, drop_remainder=self.drop_remainder)
@@ -139,3 +138,10 @@ class Pad(PaddedBatches):
             option = f"length={steps}"
             feed = fit_lengths(feed, group, steps, self.too_long, option=option, words=TOO_LONG, parse=False)
         return targets, feed
+
+
+def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
+    """Batch consecutive serialized records, string `(b,)`, with their lengths if `group` is given, int64 `(b,)`."""
+    return feed.stream(
+        lambda windows, _: rebatched(windows, size, drop_remainder=drop_remainder), multiple=size, group=group
+    )

@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import Parser, length_name
-from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
+from seqrecorder.reading.batching.pad import consecutive_batches
 from seqrecorder.reading.strategy import EMPTY, Batches, Carried, Strategy, batch_count, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
@@ -80,8 +80,8 @@ class Ragged(Strategy):
         feed = self._prepare(feed)
         checked_groups = feed.parser.schema.groups if self.empty == "error" else ()
 
-        def parse(*batch: Any) -> Any:
-            values = parse_ragged(feed.parser, parts_of(*batch)[0], flat=self.flat)
+        def parse(serialized: Any) -> Any:
+            values = parse_ragged(feed.parser, serialized, flat=self.flat)
             for group in checked_groups:
                 values[length_name(group)] = not_empty(values[length_name(group)], feed, group)
             return feed.shape(values)
@@ -93,8 +93,7 @@ class Ragged(Strategy):
         """Compute the shapes of batches (see `Strategy`)."""
         import tensorflow as tf
 
-        def shape(*batch: Any) -> Any:
-            lengths = parts_of(*batch)[1]
+        def shape(_: Any, lengths: Any) -> Any:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 

@@ -18,6 +18,7 @@ from seqrecorder.reading.batching.bucket import (
     plan_batches,
     rows_of,
 )
+from seqrecorder.reading.order import shuffle_window
 from seqrecorder.reading.strategy import fit_lengths, one_of, positive
 
 if TYPE_CHECKING:
@@ -161,9 +162,9 @@ class TokenBudget(BatchesByLength):
     [[6, 7, 8]]
     [[1, 2, 3, 4]]
 
-    Memory and time per batch are about constant, whatever the lengths. Windows of 2,048 records are sorted by length
-    and cut into batches. These come in random order if the records are shuffled, otherwise shortest first. The number
-    of batches depends on the order of the records, so the cardinality is unknown.
+    Memory and time per batch are about constant, whatever the lengths. Windows of 2,048 records (or 256 MiB) are sorted
+    by length and cut into batches. These come in random order if the records are shuffled, otherwise shortest first.
+    The number of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
         max_steps: maximum number of steps in a batch, that is, its records times their padded length.
@@ -236,6 +237,6 @@ class TokenBudget(BatchesByLength):
         plan = TokenBudgetPlan(
             options=self,
             rows=int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1,
-            sorted_window=PLANNED_RECORDS,
+            sorted_window=shuffle_window(feed.origin, PLANNED_RECORDS),
         )
         return plan, feed, lengths
