@@ -502,8 +502,11 @@ _SHARE_BYTES = 1 << 22
 _SHUFFLED_BYTES = 1 << 28
 """Limit on the bytes of records in a shuffle window; two are in memory, since one is planned ahead."""
 
-LARGE = 1 << 18
-"""Mean bytes of records that are shuffled one by one: `tf.data` moves them, and copying takes longer than its calls."""
+LARGE = 1 << 17
+"""Mean bytes of records from which on they are shuffled and bucketed one by one.
+
+`tf.data` moves them then, which takes about as long as copying 128 KiB from window to window.
+"""
 
 
 @attrs.frozen

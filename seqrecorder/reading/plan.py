@@ -142,33 +142,17 @@ def _line(plan: Plan) -> tuple[str, ...]:
 
 
 @overload
-def plan(
-    path: Selection,
-    strategy: Batching,
-    /,
-    **options: Unpack[PlanKeywords],
-) -> Plan: ...
+def plan(path: Selection, strategy: Batching, /, **options: Unpack[PlanKeywords]) -> Plan: ...
 
 
 @overload
 def plan(
-    path: Selection,
-    first: Batching,
-    second: Batching,
-    /,
-    *strategies: Batching,
-    **options: Unpack[PlanKeywords],
+    path: Selection, first: Batching, second: Batching, /, *strategies: Batching, **options: Unpack[PlanKeywords]
 ) -> PlanTable: ...
 
 
 @overload
-def plan(
-    path: Any,
-    split: str | None,
-    strategy: Batching,
-    /,
-    **options: Unpack[PlanKeywords],
-) -> Plan: ...
+def plan(path: Any, split: str | None, strategy: Batching, /, **options: Unpack[PlanKeywords]) -> Plan: ...
 
 
 @overload

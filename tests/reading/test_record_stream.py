@@ -1,4 +1,4 @@
-"""The order of shuffled streams: windows that are permuted."""
+"""The order of shuffled streams: windows that are permuted, and large records that are drawn one by one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,28 @@ LENGTHS = [3, 1, 7, 2, 9, 4, 1, 8, 5, 6] * 6
 
 @sr.record
 class Clip:
-    """A class whose records are small."""
+    """A class whose records are as large as their frame."""
 
     key: int = sr.context("int64")
     steps: Any = sr.feature_list("int64")
+    frame: bytes = sr.context(bytes, default=b"")
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one shard", "three shards"])
-def clips(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("streams") / "clips"
-    sr.write((Clip(number, np.arange(n)) for number, n in enumerate(LENGTHS)), path, shards=request.param)
+def write_clips(path, shards, frame=b""):
+    sr.write((Clip(number, np.arange(n), frame) for number, n in enumerate(LENGTHS)), path, shards=shards)
     return path
+
+
+FRAME = bytes(record_stream.LARGE)
+KINDS = {"one shard": (1,), "three shards": (3,), "one of large": (1, FRAME), "three of large": (3, FRAME)}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=pytest.mark.nightly) if kind == "one of large" else kind for kind in KINDS],
+)
+def clips(request, tmp_path_factory):
+    return write_clips(tmp_path_factory.mktemp("streams") / "clips", *KINDS[request.param])
 
 
 STRATEGIES = {
@@ -90,6 +101,28 @@ def test_a_checkpoint_goes_on_with_the_order(clips, name, tmp_path):
         anew = iter(same)
         tf.train.Checkpoint(iterator=anew).restore(path)
         assert [batch["key"].numpy().tolist() for batch in anew] == whole[position + 1 :]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *(STRATEGIES[name] for name in ("pad", "bucket", "sorted")),
+        sr.Bucket((2, 3, 5), boundaries=[4, 7], drop_remainder=True),
+        sr.Bucket(4, boundaries=[4, 7], drop_remainder=True),
+        sr.Bucket(4, boundaries=[]),
+        sr.TokenBudget(30),
+    ],
+    ids=str,
+)
+def test_large_records_come_in_the_batches_of_small_ones(tmp_path, strategy):
+    """In the order of the files, the size of the records changes neither batches nor static shapes."""
+    small, large = (
+        sr.read(write_clips(tmp_path / str(len(frame)), 3, frame), batch=strategy, fields=("key", "steps"), epochs=2)
+        for frame in (b"", FRAME)
+    )
+    assert keys(small) == keys(large)
+    assert small.element_spec == large.element_spec
+    assert small.cardinality() == large.cardinality()
 
 
 def test_readers_share_the_records(clips):

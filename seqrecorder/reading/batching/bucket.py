@@ -386,18 +386,15 @@ class BucketPlan(LengthPlan):
 
         if not self.one_by_one:
             return super().turns(windows, number)
-        boundaries = tf.constant(self.boundaries, tf.int64, [len(self.boundaries)])
+        bounds = tf.constant(self.boundaries, tf.int64, [len(self.boundaries)])
         sizes = tf.constant(self.sizes, tf.int64)
-
-        def bucket(serialized: Any, lengths: Any) -> tuple[Any, ...]:
-            return tf.cast(count_up_to(boundaries, lengths), tf.int64), serialized, lengths
-
-        def batch(of: Any, records: Any) -> Any:
-            size = self.sizes[0] if len(set(self.sizes)) == 1 else sizes[of]
-            return records.batch(size, drop_remainder=self.options.drop_remainder)
-
-        records = mapped(windows, bucket).unbatch()
-        batches = records.group_by_window(lambda of, *_: of, batch, window_size_func=lambda of: sizes[of])
+        static, drop = self.sizes[0] if len(set(self.sizes)) == 1 else None, self.options.drop_remainder
+        marked = mapped(windows, lambda *window: (tf.cast(count_up_to(bounds, window[1]), tf.int64), *window))
+        batches = marked.unbatch().group_by_window(
+            lambda bucket, *_: bucket,
+            lambda bucket, records: records.batch(static or sizes[bucket], drop_remainder=drop),
+            window_size_func=lambda bucket: sizes[bucket],
+        )
         return mapped(batches, lambda _, serialized, lengths: PlannedBatch(serialized, lengths[:0], lengths))
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
@@ -687,9 +684,7 @@ class Bucket(BatchesByLength):
             sizes=sizes,
             rows=max(sizes),
             sorted_window=shuffle_window(feed.origin, sorted_records) if self.boundaries == "sorted" else 0,
-            # Windows in the order of the files are smaller, so waiting records are copied more often.
-            one_by_one=self.boundaries != "sorted"
-            and feed.origin.mean_bytes >= (LARGE if feed.options.shuffle else LARGE // 4),
+            one_by_one=self.boundaries != "sorted" and feed.origin.mean_bytes >= LARGE,
         )
         return plan, feed, lengths
 
