@@ -70,7 +70,6 @@ def predict(
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
             (`day_horizon`, `horizon_length`, `image_size`, `sr.next_step("ids")`). These are the stored values, not
             normalized; with `vocabulary`, they are ids. NaN stays NaN, but 0 in `sr.next_step` with `missing`.
-            Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty:
             Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty,
             or NaN with `missing`: keep `<field>_present` as well to tell it.
         steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it

@@ -281,6 +281,12 @@ class DerivedFields:
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
         scaled = scaled | used["targets"] if normalize_targets else scaled
         scales = {name: scale for name, scale in scales.items() if name in scaled}
+        for scale in scales.values():
+            if scale.beside is not None and scale.beside in used["targets"]:
+                raise OptionError(
+                    f"normalize: statistics by {scale.beside!r}, a target, would remove from the inputs what tells its "
+                    "values apart: pass statistics without by, or by another field"
+                )
         if normalize_targets and normalize is None:
             raise OptionError("normalize_targets: goes with normalize, the statistics to use")
         if normalize is not None and not scales:

@@ -1,7 +1,7 @@
 """Elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
 A sample weight is 1 for real steps and 0 for padding, multiplied by the user's weights and the weight of the class. It
-is 0 if the target has no next step, or if its value is missing.
+is 0 if the target has no next step, if its value is missing, or if it is None.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.codec.graph_ops import sources_of
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.derived_fields import OutputOptions, id_of, map_names, mask_of, names_of, weight_names
@@ -35,9 +36,13 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     if options.derived.targets is None:
         return x
     carried, names = options.carried, names_of(options.derived.targets)
+    sources = sources_of(options.derived.derivations)
+    optional = [field.name for field in options.derived.stored.fields if field.optional and not field.is_list]
+    flags = {name: f"{of}_present" for name in names if (of := sources.get(name, name)) in optional}
     padded = carried is not None and carried.padded
-    is_weighted = any(options.counts.get(name) for name in names) or options.class_weight is not None
-    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.derived.weights))}
+    is_weighted = any(map(options.counts.get, names)) or options.class_weight is not None or bool(flags)
+    weighted = *names, *weight_names(options.derived.weights), *flags.values()
+    lengths = {name: _lengths_of(name, parsed, options) for name in weighted}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
     y = map_names(shaped.__getitem__, options.derived.targets)
     has_padding = carried is not None and (
@@ -56,7 +61,8 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
         if padded:
             parts += _real(values, name, lengths[name], parsed, options)
-        parts += [_fitting(of, (name, weight), lengths, outer, options) for weight in weight_names(own_weights)]
+        own = [*weight_names(own_weights), *([flags[name]] if name in flags else [])]
+        parts += [_fitting(of, (name, weight), lengths, outer, options) for weight in own]
         if classes is not None:
             parts.append(weights_of_classes(of[name], outer, classes, name))
         weights = loss_weights(of[name], outer, parts)

@@ -527,3 +527,22 @@ def test_jax_is_not_given_many_shapes_in_silence(tmp_path, monkeypatch, caplog, 
     said = [record.message for record in caplog.records if "JAX" in record.message]
     assert len(said) == (remedy is not None)
     assert remedy is None or remedy in said[0]
+
+
+@sr.record
+class Verdict:
+    x: Any = sr.feature_list("float32", shape=(2,))
+    failed: bool = sr.context(bool)
+
+
+@pytest.mark.parametrize("loss", ["binary_crossentropy", keras.losses.BinaryCrossentropy(), "mse"])
+def test_a_target_of_yes_or_no_goes_with_one_output(tmp_path: Path, loss: Any) -> None:
+    """`fit` and `model.evaluate` compare targets `(B,)` with outputs `(B, 1)`, and so does `evaluate`."""
+    random = np.random.default_rng(0)
+    sr.write([Verdict(random.normal(size=(3, 2)).astype("f4"), at % 3 == 0) for at in range(8)], tmp_path / "d")
+    layers = [keras.Input((None, 2)), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1, "sigmoid")]
+    model = keras.Sequential(layers)
+    model.compile("sgd", loss, metrics=["accuracy"])
+    fields = {"batch": sr.Pad(4), "inputs": "x", "targets": "failed"}
+    expected = model.evaluate(sr.read(tmp_path / "d", **fields), verbose=0, return_dict=True)
+    assert sr.keras.evaluate(model, tmp_path / "d", **fields) == pytest.approx(expected, rel=1e-5)

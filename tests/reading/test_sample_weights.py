@@ -381,3 +381,62 @@ def test_xla_trains_on_what_has_few_shapes(tmp_path: Path, case: str) -> None:
     compiled = losses(jit_compile=True)
     np.testing.assert_allclose(compiled, losses(jit_compile=False), rtol=1e-4)
     assert compiled[1] != compiled[0]
+
+
+@sr.record
+class Judged:
+    x: Any = sr.feature_list("float32", shape=(2,))
+    group: int = sr.context("int64")
+    verdict: str | None = sr.context(str, optional=True)
+    failed: bool | None = sr.context(bool, optional=True)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("judged") / "data"
+    one = np.ones((3, 2), np.float32)
+    sr.write([Judged(one, 1, "yes", True), Judged(one * 2, 2, None, None), Judged(one * 3, 3, "no", False)], path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        None,
+        sr.Pad(3),
+        sr.Bucket(3),
+        sr.Ragged(3),
+        sr.Crop(2, batch_size=3),
+        sr.Window(3, batch_size=3),
+        sr.Unroll(3, 3),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("target", ["failed", "verdict"])
+def test_targets_that_are_none_weigh_nothing(judged: Path, strategy: Any, target: str) -> None:
+    """The record of no verdict has weight 0, alone and multiplied by the weights of users and of classes."""
+    words = {"verdict": sr.Vocabulary(["yes", "no"], padding=None, oov_buckets=0)}
+
+    def weights(**options: Any) -> list[float]:
+        options |= {"batch": strategy, "inputs": "x", "vocabulary": words if target == "verdict" else None}
+        return [float(w) for *_, weight in sr.read(judged, targets=target, **options) for w in np.ravel(weight)]
+
+    assert weights() == [1, 0, 1]
+    assert weights(weights="group") == [1, 0, 3]
+    assert weights(class_weight={0: 5.0}) == ([5, 0, 1] if target == "verdict" else [1, 0, 5])
+
+
+def test_two_targets_of_which_one_may_be_none(judged: Path) -> None:
+    """Each target has its own weights, and in packed rows so has each record."""
+    [(_, _, weights)] = sr.read(judged, batch=sr.Pad(3), inputs="x", targets=("group", "failed"))
+    assert [weight.numpy().tolist() for weight in weights] == [[1, 1, 1], [1, 0, 1]]
+    [(_, _, weight)] = sr.read(judged, batch=sr.Pack(9, 1), inputs=("x", "segment_ids"), targets="failed")
+    assert weight.numpy().tolist() == [[1, 0, 1]]
+
+
+def test_inputs_are_not_normalized_by_a_target(judged: Path) -> None:
+    """Means by class would hide the classes; by another field they are as welcome as for other targets."""
+    by_class = sr.stats(judged, by="group")
+    with pytest.raises(sr.OptionError, match="normalize: statistics by 'group', a target"):
+        sr.read(judged, batch=sr.Pad(3), inputs="x", targets="group", normalize=by_class)
+    assert len(list(sr.read(judged, batch=sr.Pad(3), inputs="x", targets="failed", normalize=by_class))) == 1
