@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.keras.predict import call_model
+from seqrecorder.keras.predict import caller_of
 from seqrecorder.reading.read import read
 from seqrecorder.reading.sample_weights import with_last_axis
 
@@ -73,9 +73,9 @@ def evaluate(
         raise OptionError("evaluate: expected a compiled model: call model.compile(loss=..., weighted_metrics=[...])")
     model.reset_metrics()
     losses: dict[str, _Loss] = {}
-    penalty = 0.0
+    penalty, call = 0.0, caller_of(model)
     for features, y, *weights in read(path, split, batch=batch, inputs=inputs, targets=targets, **options):
-        outputs = call_model(model, features)
+        outputs, extra = call(features)
         flat = {
             name: _entries(name, *arrays) for name, arrays in _outputs(model, outputs, y, *(weights or [None])).items()
         }
@@ -83,8 +83,7 @@ def evaluate(
         for name, (target, output, weight) in flat.items():
             if name in losses:
                 losses[name].add(target, output, weight)
-        of_layers = sum(float(keras.ops.convert_to_numpy(keras.ops.sum(each))) for each in model.losses)
-        penalty += of_layers * float(next(iter(flat.values()))[2].sum())
+        penalty += float(extra) * float(next(iter(flat.values()))[2].sum())
         if any(len(weight) for *_, weight in flat.values()):
             model.compute_metrics(features, *(_structured(outputs, flat, number) for number in range(3)))
     if not losses or not all(loss.weight for loss in losses.values()):

@@ -282,7 +282,7 @@ class DerivedFields:
         scaled = scaled | used["targets"] if normalize_targets else scaled
         scales = {name: scale for name, scale in scales.items() if name in scaled}
         for scale in scales.values():
-            if scale.beside is not None and scale.beside in used["targets"]:
+            if weights is not False and scale.beside is not None and scale.beside in used["targets"]:
                 raise OptionError(
                     f"normalize: statistics by {scale.beside!r}, a target, would remove from the inputs what tells its "
                     "values apart: pass statistics without by, or by another field"
