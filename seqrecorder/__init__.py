@@ -40,10 +40,10 @@ from seqrecorder.errors import ShardReadError as ShardReadError
 from seqrecorder.errors import ShardWriteError as ShardWriteError
 from seqrecorder.errors import SkipRecord as SkipRecord
 from seqrecorder.errors import SourceError as SourceError
-from seqrecorder.schema.conversion import SparseVector as SparseVector
 from seqrecorder.schema.declarations import context as context
 from seqrecorder.schema.declarations import feature_list as feature_list
 from seqrecorder.schema.declarations import record as record
+from seqrecorder.schema.exact_values import SparseVector as SparseVector
 from seqrecorder.schema.schema import Schema as Schema
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.read_records import read_records
-from seqrecorder.schema.conversion import holds_encoded, same_bits
+from seqrecorder.schema.exact_values import holds_encoded, same_bits
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.intake import LifeCycle, check_params
 from seqrecorder.writing.writer import write

@@ -14,7 +14,7 @@ from seqrecorder.codec.columns import Column, builder, scatter
 from seqrecorder.dataset.record_store import require_scalars
 from seqrecorder.dataset.splits import Piece, Ratios, Shares, SplitsInTime, TimeRule, ranked, shares_of, time_field
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import Mismatch
+from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import check_names
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from seqrecorder.dataset.manifest import (
 )
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
-from seqrecorder.schema.conversion import Mismatch
+from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.processes import ahead, scratch
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
