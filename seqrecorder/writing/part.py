@@ -26,7 +26,7 @@ from seqrecorder.dataset.generations import named
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import parse_manifest, read_manifest, shards_of
 from seqrecorder.dataset.push_pull import PARTS, Destination
-from seqrecorder.dataset.splits import Balanced
+from seqrecorder.dataset.split_rules import Balanced
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,

@@ -18,7 +18,7 @@ import numpy as np
 
 from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text
 from seqrecorder.dataset.push_pull import unique_name
-from seqrecorder.dataset.splits import (
+from seqrecorder.dataset.split_rules import (
     DROPPED,
     Balanced,
     Ratios,
