@@ -30,7 +30,7 @@ from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardRead
 from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.processes import ahead, scratch
-from seqrecorder.storage.shard import SoughtShard, StreamedShard
+from seqrecorder.storage.shard_reader import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
 from seqrecorder.wire.byte_rows import Messages
 

@@ -23,7 +23,7 @@ from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
 from seqrecorder.storage.files import check_names
-from seqrecorder.storage.shard import OpenShards
+from seqrecorder.storage.shard_writer import OpenShards
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.columns import (
     Block,
