@@ -48,7 +48,7 @@ BUDGETS = {
     "storage": (2830, 10),
     "codec": (3090, 13),
     "dataset": (3790, 15),
-    "writing": (2920, 11),
+    "writing": (2920, 12),
     "reading": (3940, 24),
     "sources": (1850, 9),
     "analysis": (2520, 9),

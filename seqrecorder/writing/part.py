@@ -44,7 +44,8 @@ from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.processes import in_threads
 from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.writing.columns import ColumnSource, Sources, TableRecords
-from seqrecorder.writing.intake import LifeCycle, check_params
+from seqrecorder.writing.hooks import check_params
+from seqrecorder.writing.intake import LifeCycle
 from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import Part, WriteOptions, Writer, shows_options, stream_of
 
