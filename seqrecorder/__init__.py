@@ -40,10 +40,10 @@ from seqrecorder.errors import ShardReadError as ShardReadError
 from seqrecorder.errors import ShardWriteError as ShardWriteError
 from seqrecorder.errors import SkipRecord as SkipRecord
 from seqrecorder.errors import SourceError as SourceError
-from seqrecorder.schema.conversion import SparseVector as SparseVector
 from seqrecorder.schema.declarations import context as context
 from seqrecorder.schema.declarations import feature_list as feature_list
 from seqrecorder.schema.declarations import record as record
+from seqrecorder.schema.exact_values import SparseVector as SparseVector
 from seqrecorder.schema.schema import Schema as Schema
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.selection import Corpus as Corpus
     from seqrecorder.dataset.selection import Selection as Selection
     from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
-    from seqrecorder.dataset.splits import Balanced as Balanced
+    from seqrecorder.dataset.split_rules import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
     from seqrecorder.reading.batch import batch as batch
@@ -152,7 +152,7 @@ _LAZY = {
         "dataset.salvage": "Salvage salvage",
         "dataset.cutoffs": "Cutoff cutoffs",
         "dataset.selection": "Corpus Selection open",
-        "dataset.splits": "Balanced",
+        "dataset.split_rules": "Balanced",
         "dataset.verify": "VerifyReport verify",
         "sources.csv": "from_csv",
         "sources.rows": "from_rows",

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 
 NAN16 = np.array([0x7C01, 0xFE01, 0x0001, 0x8000], np.uint16)  # a signalling and a quiet NaN, a denormal, -0.0
 NAN32 = np.array([0x7F800001, 0xFFC00123, 1, 1 << 31], np.uint32)

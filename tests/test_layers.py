@@ -45,10 +45,10 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1800, 9),
     "wire": (930, 4),
-    "storage": (2830, 9),
+    "storage": (2830, 10),
     "codec": (3090, 13),
     "dataset": (3790, 15),
-    "writing": (2920, 11),
+    "writing": (2920, 12),
     "reading": (3940, 24),
     "sources": (1850, 9),
     "analysis": (2520, 9),

@@ -16,7 +16,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import EXAMPLE, SEQUENCE_EXAMPLE, array_of, infer_profile, profile
-from seqrecorder.storage.shard import peek
+from seqrecorder.storage.shard_reader import peek
 from seqrecorder.storage.tfrecord import detect_compression, walk_frames
 from seqrecorder.wire.read import read_message
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from seqrecorder.dataset.manifest import FORMAT_VERSION, SplitInfo
 from seqrecorder.errors import SeqrecorderError, printable
-from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import bytes_text, columns_of, cut, fit, number_of, text_table
+from seqrecorder.schema.exact_values import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,8 +14,8 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, is_hub_dataset, nested, objects
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.schema.conversion import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
+from seqrecorder.schema.exact_values import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.field import Field
 from seqrecorder.wire.byte_rows import Blob, bounds
 

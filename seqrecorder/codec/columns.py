@@ -20,8 +20,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, SchemaError, did_you_mean
-from seqrecorder.schema.conversion import Mismatch, SparseVector, advice, describe
 from seqrecorder.schema.declarations import METADATA_KEY
+from seqrecorder.schema.exact_values import Mismatch, SparseVector, advice, describe
 from seqrecorder.schema.field import Field, is_normaliser
 from seqrecorder.schema.schema import Schema
 from seqrecorder.wire.write import text_features

@@ -30,8 +30,8 @@ from seqrecorder.codec.flat_values import (
 from seqrecorder.codec.graph_ops import checked, constant, spread_rows
 from seqrecorder.codec.layouts import describe_message, gather_numbered, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
-from seqrecorder.schema.conversion import Mismatch, SparseVector
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, SparseVector
 from seqrecorder.schema.field import Field, value_features
 from seqrecorder.wire.byte_rows import Messages, Spans, bounds
 from seqrecorder.wire.read import (

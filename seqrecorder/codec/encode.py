@@ -30,7 +30,7 @@ from seqrecorder.codec.columns import (
     with_texts,
 )
 from seqrecorder.errors import RecordError
-from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array
+from seqrecorder.schema.exact_values import Mismatch, SparseVector, exact_array
 from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds, varint
 from seqrecorder.wire.byte_rows import cut as cut_rows

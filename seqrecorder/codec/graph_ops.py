@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import Mismatch, exact_scalar
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, exact_scalar
 from seqrecorder.schema.field import Field
 from seqrecorder.schema.schema import Schema
 

@@ -15,8 +15,8 @@ import numpy as np
 from seqrecorder.codec.columns import objects
 from seqrecorder.codec.encode import encode_images
 from seqrecorder.codec.graph_ops import checked, spread_rows
-from seqrecorder.schema.conversion import Mismatch, exact_image, image_header
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, exact_image, image_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

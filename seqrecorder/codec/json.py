@@ -11,7 +11,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import scatter
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.exact_values import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

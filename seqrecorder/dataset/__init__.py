@@ -11,6 +11,6 @@ __all__ = [
     "salvage",
     "selection",
     "shard_set",
-    "splits",
+    "split_rules",
     "verify",
 ]

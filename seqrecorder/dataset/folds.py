@@ -1,6 +1,6 @@
 """Subsets of the rows of a selection, for its methods `where`, `split` and `folds`.
 
-The splits of datasets that are being written are in `splits`.
+The splits of datasets that are being written are in `split_rules`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, builder, scatter
 from seqrecorder.dataset.record_store import require_scalars
-from seqrecorder.dataset.splits import Piece, Ratios, Shares, SplitsInTime, TimeRule, ranked, shares_of, time_field
+from seqrecorder.dataset.split_rules import Piece, Ratios, Shares, SplitsInTime, TimeRule, ranked, shares_of, time_field
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import Mismatch
+from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import check_names
 
 if TYPE_CHECKING:

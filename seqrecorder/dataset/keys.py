@@ -18,11 +18,11 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import explaining_replacement
-from seqrecorder.dataset.splits import key_hashes
+from seqrecorder.dataset.split_rules import key_hashes
 from seqrecorder.errors import DuplicateKeyError, ShardReadError
 from seqrecorder.storage.files import KEY_INDEX, MANIFEST
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.shard import RecordReader
+from seqrecorder.storage.shard_reader import RecordReader
 from seqrecorder.storage.tfrecord import check_frames
 
 if TYPE_CHECKING:

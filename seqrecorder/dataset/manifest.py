@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.splits import Ratios, Shares, Stratum, TimeRule, missed_shares, shares_of
+from seqrecorder.dataset.split_rules import Ratios, Shares, Stratum, TimeRule, missed_shares, shares_of
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, ShardReadError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, join, number_of, outlines
 from seqrecorder.schema.schema import Schema
@@ -37,12 +37,12 @@ from seqrecorder.storage.files import (
     lengths_name,
     local_path,
     origin_of,
+    read_lengths,
     sha256,
     write_file,
 )
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.object_store import Place
-from seqrecorder.storage.shard import read_lengths
 from seqrecorder.storage.tfrecord import check_compression
 
 if TYPE_CHECKING:
@@ -169,6 +169,26 @@ class ShardInfo:
 
 COLUMNS = ("name", "records", "steps", "bytes", "sha256", "lengths_sha256", "histogram", "start", "step")
 """Columns of shards in a manifest, in the order of the fields of `ShardInfo`."""
+
+
+# Distinct lengths up to which a histogram is exact, and the leading bits of a length that other histograms keep.
+_EXACT_BINS, _BITS_KEPT = 512, 5
+
+
+def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Count records by length in ascending bins `(largest length, records)`, exact up to 512 distinct lengths.
+
+    >>> histogram(np.array([3, 5, 3]))
+    [(3, 2), (5, 1)]
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    if values.size > _EXACT_BINS:
+        # Bins grow with the length: keep the upper five bits of each length, rounded up.
+        shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
+        edges = ((values >> shift) + ((values & ((1 << shift) - 1)) > 0)) << shift
+        values, inverse = np.unique(edges, return_inverse=True)
+        counts = np.bincount(inverse, weights=counts).astype(np.int64)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def bins_text(bins: Any) -> str:

@@ -27,10 +27,10 @@ from seqrecorder.dataset.manifest import (
 )
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
-from seqrecorder.schema.conversion import Mismatch
+from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.processes import ahead, scratch
-from seqrecorder.storage.shard import SoughtShard, StreamedShard
+from seqrecorder.storage.shard_reader import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
 from seqrecorder.wire.byte_rows import Messages
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
-    from seqrecorder.dataset.splits import Piece
+    from seqrecorder.dataset.split_rules import Piece
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 

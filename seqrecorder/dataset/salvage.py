@@ -1,6 +1,6 @@
 """Salvage of damaged datasets and TFRecord files: copy the intact records elsewhere, and report the losses.
 
-The search for the intact records of a shard is in `recovery`.
+The search for the intact records of a shard is in `damaged_shards`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.dataset.damaged_shards import recover_shard
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, bins_text, dataset_at, read_manifest, shards_of
-from seqrecorder.dataset.recovery import recover_shard
+from seqrecorder.dataset.manifest import (
+    Manifest,
+    ShardInfo,
+    SplitInfo,
+    bins_text,
+    dataset_at,
+    histogram,
+    read_manifest,
+    shards_of,
+)
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -47,7 +56,6 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.processes import ahead, cleanup_when_terminated
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.shard import histogram
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, check_layout, detect_layout
+from seqrecorder.dataset.damaged_shards import lengths_of_copy, without_damage
 from seqrecorder.dataset.manifest import dataset_at, explaining_replacement, read_manifest, schema_to_read, shards_of
-from seqrecorder.dataset.recovery import lengths_of_copy, without_damage
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import files_named, inside, is_url, sha256
-from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
+from seqrecorder.storage.files import check_lengths, files_named, inside, is_url, read_lengths, sha256
+from seqrecorder.storage.shard_reader import RecordReader, peek
 from seqrecorder.storage.tfrecord import (
     advice,
     check_compression,

@@ -21,6 +21,7 @@ import numpy as np
 from seqrecorder.codec.columns import group_lengths, only_stores, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import (
+    histogram,
     is_as_written,
     parse_manifest,
     read_manifest,
@@ -40,10 +41,10 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.display import cut, html_table, join, number_of
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
+from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, read_lengths, sha256, write_file
 from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.processes import Progress, ahead, in_processes, scratch, submit
-from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
+from seqrecorder.storage.shard_reader import RecordReader, block_for, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
 
 if TYPE_CHECKING:

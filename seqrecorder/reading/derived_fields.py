@@ -13,8 +13,8 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import Derivation, derivations_of, derived_schema, sources_of
 from seqrecorder.errors import OptionError, did_you_mean
-from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, exact_array
 from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import attrs
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.conversion import Mismatch, exact_array
+from seqrecorder.schema.exact_values import Mismatch, exact_array
 
 if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Origin

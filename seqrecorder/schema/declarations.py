@@ -13,9 +13,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import Mismatch, same_bits
 from seqrecorder.schema.display import record_html
 from seqrecorder.schema.dtypes import ElementType, element_type
+from seqrecorder.schema.exact_values import Mismatch, same_bits
 from seqrecorder.schema.field import DEFAULT_GROUP, PLAIN_OPTIONS, Field, Kind, Storage, arguments_of, check_together
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 from seqrecorder.schema.field import brief
 
 if TYPE_CHECKING:

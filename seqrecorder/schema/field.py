@@ -12,7 +12,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import (
+from seqrecorder.schema.dtypes import canonical_type
+from seqrecorder.schema.exact_values import (
     Mismatch,
     SparseVector,
     exact_array,
@@ -24,7 +25,6 @@ from seqrecorder.schema.conversion import (
     require_utf8,
     same_bits,
 )
-from seqrecorder.schema.dtypes import canonical_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import attrs
 
 from seqrecorder.errors import ManifestError, OptionError, SchemaError, SchemaMismatchError, did_you_mean
-from seqrecorder.schema.conversion import Mismatch, advice, describe
 from seqrecorder.schema.declarations import declare, shown_in_notebooks, stored_fields
 from seqrecorder.schema.display import cut, html_table, join
 from seqrecorder.schema.evolution import changes, source_of
+from seqrecorder.schema.exact_values import Mismatch, advice, describe
 from seqrecorder.schema.field import (
     DEFAULT_GROUP,
     Field,

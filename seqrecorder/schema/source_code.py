@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.exact_values import SparseVector
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 
 if TYPE_CHECKING:

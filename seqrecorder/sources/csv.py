@@ -13,7 +13,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, S
 from seqrecorder.sources.text import STDIN, UNPACKING_ERRORS, check_utf8, opened_text
 from seqrecorder.storage.files import local_path
 from seqrecorder.writing.columns import SkippingSource
-from seqrecorder.writing.intake import check_params, hook_params
+from seqrecorder.writing.hooks import check_params, hook_params
 
 if TYPE_CHECKING:
     import os

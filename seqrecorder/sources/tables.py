@@ -19,7 +19,7 @@ import numpy as np
 from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, compute, pyarrow, table_of
 from seqrecorder.codec.columns import is_table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError, did_you_mean
-from seqrecorder.schema.conversion import describe
+from seqrecorder.schema.exact_values import describe
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import files_named, local_path, natural_order
 from seqrecorder.wire.byte_rows import bounds

@@ -26,7 +26,7 @@ import numpy as np
 from seqrecorder.codec.columns import gather, maker_from_mapping
 from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
-from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
+from seqrecorder.schema.exact_values import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import files_named, local_path, natural_order, open_packed
 from seqrecorder.writing.columns import ColumnSource, SkippingSource, check_choice, check_columns

@@ -1,4 +1,4 @@
-"""Local files: safe names and paths, writing and syncing, digests, and compressed text.
+"""Local files: safe names and paths, writing and syncing, digests, lengths of records, and compressed text.
 
 Every operation that changes a file goes through fault points, so that tests can make it fail.
 """
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
+import numpy as np
 
 from seqrecorder.errors import (
     DatasetError,
@@ -43,6 +44,8 @@ from seqrecorder.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
 
 
 MANIFEST = "manifest.json"
@@ -1330,6 +1333,59 @@ def sha256(path: str | os.PathLike[str]) -> str:
         ShardReadError: the file is missing or cannot be read.
     """
     return FileDigest(path).finish()
+
+
+_LENGTH_BYTES = 8  # size of a length
+_NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
+
+
+def read_lengths(path: Path, groups: int, records: int, digest: str | None = None) -> NDArray[np.int64]:
+    """Read the lengths file of a shard as int64 (records, groups).
+
+    Args:
+        path: path of the lengths file.
+        groups: number of columns.
+        records: number of rows.
+        digest: expected SHA-256, in hexadecimal; None to skip the check.
+
+    Raises:
+        ShardReadError: the file is missing, has a different size, or has changed since it was written.
+    """
+    expected = records * groups * _LENGTH_BYTES
+    try:
+        size, data = path.stat().st_size, None
+        if size == expected:  # refuses pipes, which would block
+            with open_source(path, buffering=0) as file:
+                data = bytearray(file.read())
+    except OSError as error:
+        raise _lengths_error(path, f"the lengths of a shard cannot be read: {reason_at(path, error)}") from error
+    if data is None or len(data) != expected:
+        raise _lengths_error(path, f"expected {records} rows of {groups} lengths, got {size} bytes")
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise _lengths_error(path, _NOT_AS_WRITTEN)
+    return np.frombuffer(data, "<i8").reshape(records, groups)
+
+
+def check_lengths(path: Path, digest: str) -> None:
+    """Raise `ShardReadError` unless a lengths file has this SHA-256; the digest is cached by the state of the file."""
+    try:
+        actual = _digest(path)
+    except ShardReadError as error:
+        raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
+    if actual != digest:
+        raise _lengths_error(path, _NOT_AS_WRITTEN)
+
+
+_digest = remember(most=1 << 16)(sha256)
+
+
+def _lengths_error(path: Path, message: str) -> ShardReadError:
+    dataset = path.parent.parent
+    return ShardReadError(
+        f"{path}: {message}; `seqrecorder verify {dataset}` says what else is damaged, `seqrecorder salvage` works the "
+        "lengths out anew",
+        path=path,
+    )
 
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}

@@ -1,13 +1,11 @@
-"""Intake of records: take them from sources, run the hooks `load` and `split`, and group them for encoding.
+"""Intake of records: take them from sources, group them, encode them, and pass them to the writers of the splits.
 
-Shards are written by `splits`.
+The hooks `load` and `split` are called by `hooks`, and shards are written by `splits`.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import inspect
 import itertools
 from collections.abc import Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -21,9 +19,9 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
 from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.dataset.selection import Selection, rows_of
-from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
+from seqrecorder.errors import DatasetError, OptionError, RecordError, SourceError
 from seqrecorder.storage.files import check_names
-from seqrecorder.storage.shard import OpenShards
+from seqrecorder.storage.shard_writer import OpenShards
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.columns import (
     Block,
@@ -37,6 +35,7 @@ from seqrecorder.writing.columns import (
     snapshotter,
 )
 from seqrecorder.writing.examples_csv import csv_line
+from seqrecorder.writing.hooks import Hooks, hook_error
 from seqrecorder.writing.splits import Router, SplitWriter
 
 if TYPE_CHECKING:
@@ -53,40 +52,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.processes import Progress
     from seqrecorder.writing.splits import EarlyUploads, ShardOptions
-
-
-def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
-    """Raise `OptionError` if no hook of the class accepts a parameter."""
-    taken: set[str] = set()
-    for name in hooks:
-        names = _parameters(record_class, name)
-        if names is None:
-            return
-        taken |= names
-    for name in params:
-        if name not in taken:
-            raise OptionError(
-                f"params: no hook of {record_class.__name__} ({', '.join(hooks)}) takes {name!r}"
-                f"{did_you_mean(name, taken)}"
-            )
-
-
-def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the parameters that a hook accepts."""
-    names = _parameters(record_class, name)
-    return {key: value for key, value in params.items() if names is None or key in names}
-
-
-def _parameters(record_class: type, name: str) -> set[str] | None:
-    """List the parameter names of a hook; return None if it accepts any name."""
-    hook = getattr(record_class, name, None)
-    if not callable(hook):  # the class has no such hook, or has a field of that name
-        return set()
-    # The first argument is the record or row, not a parameter.
-    parameters = list(inspect.signature(hook).parameters.values())[1:]
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
 
 
 class LifeCycle:
@@ -111,11 +76,9 @@ class LifeCycle:
         self._encoder = RecordEncoder(schema)
         self._reasons: list[str] = []
         record_class = schema.record_class
-        self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
-        self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
-        self.has_hooks = self._loads or self._splits
+        self.has_hooks = any(callable(getattr(record_class, name, None)) for name in ("load", "split"))
+        self._hooks = Hooks(schema, params, self._reasons) if self.has_hooks else None
         self._size = sizer(schema)
-        self._snapshot = snapshotter(schema)
         wide = {f.name for f in schema.fields if f.is_list or f.shape or f.sparse is not None}
         self._columns = [attribute.name for attribute in attrs.fields(record_class) if attribute.name not in wide]
         self._has_row = callable(getattr(record_class, "to_csv_row", None))
@@ -131,13 +94,13 @@ class LifeCycle:
         Raises:
             RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
         """
-        if not self.has_hooks or sources.columns is not None:
+        if self._hooks is None or sources.columns is not None:
             yield self._block(sources, done=len(sources.records))
             return
         origins, records, skipped, size = list[int](), list[Any](), list[int](), 0
         pairs = zip(sources.positions.tolist(), sources.records, strict=True)
         for done, (position, source) in enumerate(pairs, 1):
-            chunks = self._chunks(position, source)
+            chunks = self._hooks.run(position, source)
             if not chunks:
                 skipped.append(position)
             while chunks:
@@ -147,8 +110,8 @@ class LifeCycle:
                 if size > PIECE_BYTES or len(records) == PIECE_RECORDS:
                     yield self._block(sources.become(origins, records), skipped, 0 if chunks else done)
                     origins, records, skipped, size = [], [], [], 0
-                elif not self._splits:  # chunks from `split` are snapshots already
-                    records[-1] = self._take_snapshot(records[-1])
+                elif not self._hooks.splits:  # chunks from `split` are snapshots already
+                    records[-1] = self._hooks.take_snapshot(records[-1])
         if records or skipped:
             yield self._block(sources.become(origins, records), skipped, len(sources.records))
 
@@ -159,64 +122,10 @@ class LifeCycle:
     def close(self) -> None:
         """Do nothing, because there is nothing to release."""
 
-    def run_hooks(self, sources: Iterable[Any]) -> list[Any]:
-        """Run the hooks of sources; return the records that would be encoded."""
-        return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
-
-    def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
-        """Run the hooks of one source; return its records, none if a hook skips it."""
-        record = source
-        try:
-            if self._loads:
-                record = self._take_snapshot(record)
-                loaded = self._call("load", position, record)
-                record = record if loaded is None else loaded
-            return self._call("split", position, record) if self._splits else collections.deque([record])
-        except SkipRecord as skip:
-            self._reasons.append(str(skip))
-            return collections.deque()
-
-    def _take_snapshot(self, record: Any) -> Any:
-        """Copy a record before the code of its class runs again; return the original if that fails."""
-        try:
-            return self._snapshot(record)
-        except CannotWait:  # a value does not fit its field, which encoding will report
-            return record
-
-    def _call(self, name: str, position: int, record: Any) -> Any:
-        """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
-        hook = getattr(record, name, None)
-        if hook is None:
-            raise RecordError(
-                f"expected a record of class {self.schema.name}, got {type(record).__name__}",
-                position=position,
-            )
-        try:
-            result = hook(**self._params[name])
-            if name == "load":
-                return result
-            is_record = isinstance(result, (self.schema.record_class, str, bytes))
-            if not is_record and hasattr(result, "__iter__"):
-                return collections.deque(map(self._take_snapshot, result))
-        except SkipRecord:
-            raise
-        except Exception as error:
-            raise self._hook_error(name, position, error) from error
-        raise RecordError(
-            f"{self.schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
-            position=position,
-        )
-
-    def _hook_error(self, name: str, position: int, error: Exception) -> RecordError:
-        return RecordError(
-            f"{self.schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
-            " seqrecorder.SkipRecord in load or split to leave the record out)",
-            position=position,
-        )
-
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
         """Encode records whose hooks have run, or columns, for which there are no hooks."""
-        reasons, self._reasons = first_reasons(self._reasons), []
+        reasons = first_reasons(self._reasons)
+        self._reasons.clear()
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
             batch = sources.columns
@@ -261,7 +170,7 @@ class LifeCycle:
         try:
             row = record.to_csv_row()
         except Exception as error:
-            raise self._hook_error("to_csv_row", position, error) from error
+            raise hook_error(self.schema, "to_csv_row", position, error) from error
         if isinstance(row, (list, tuple)) and row:  # the items of a list have no names, so number them
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text
+from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text, histogram
 from seqrecorder.dataset.push_pull import unique_name
-from seqrecorder.dataset.splits import (
+from seqrecorder.dataset.split_rules import (
     DROPPED,
     Balanced,
     Ratios,
@@ -41,7 +41,7 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.processes import in_threads, submit
-from seqrecorder.storage.shard import OpenShards, ShardWriter, histogram
+from seqrecorder.storage.shard_writer import OpenShards, ShardWriter
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.examples_csv import SURROGATES, ExamplesCsv
 from seqrecorder.writing.shuffle import SortedSpill, shuffle_tags

@@ -1,7 +1,7 @@
 """`write`, `Writer` and their options. A dataset is published complete or not at all.
 
 Shards are written to a staging directory beside the destination; one rename publishes it. Grouping and encoding of
-records are in `intake`, worker processes in `workers`, shard files in `splits`.
+records are in `intake`, the hooks of their class in `hooks`, worker processes in `workers`, shard files in `splits`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, write_assets
 from seqrecorder.dataset.push_pull import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
-from seqrecorder.dataset.splits import TimeRule
+from seqrecorder.dataset.split_rules import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of, writing
@@ -33,7 +33,8 @@ from seqrecorder.storage.processes import Progress, cleanup_when_terminated, kep
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import check_compression
 from seqrecorder.writing.columns import ColumnSource, check_choice
-from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream, check_params
+from seqrecorder.writing.hooks import check_params
+from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream
 from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions, warn_of_missed_shares
 from seqrecorder.writing.workers import PoolEncoder
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.analysis.stats import Stats
     from seqrecorder.dataset.manifest import Splitting
-    from seqrecorder.dataset.splits import Balanced
+    from seqrecorder.dataset.split_rules import Balanced
 
 
 T = TypeVar("T")
@@ -318,7 +319,8 @@ class Writer(Generic[R]):
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self._target = self.destination if self._remote is None else self._remote.place
         self._target = self._target if part is None else part.destination
-        check_params(self.schema.record_class, self.options.params)
+        if options.params:
+            check_params(schema.record_class, options.params)
         find = partial(standing, self.destination) if self._remote is None else self._remote.standing
         compression = check_compression(options.compression)
         with writing("look for a dataset in", self.destination):

@@ -12,7 +12,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import collect
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 
 
 def record_with(declaration: Any, value: Any) -> Any:

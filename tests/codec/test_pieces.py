@@ -7,7 +7,7 @@ import pytest
 import seqrecorder as sr
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.codec.encode import bytes_of, cut, records_in_piece, sizer
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 from seqrecorder.schema.schema import Schema
 
 

@@ -12,7 +12,7 @@ from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, r
 import seqrecorder as sr
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import RecordEncoder
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 from seqrecorder.wire.byte_rows import Messages
 
 LENGTHS = [3, 0, 1, 2, 5]

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import Mismatch, exact_array, same_bits, zone_of
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, exact_array, same_bits, zone_of
 
 ZONED = dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
 

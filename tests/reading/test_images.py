@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 from seqrecorder.sources.foreign.convert import convert
 from seqrecorder.testing import assert_round_trip
 

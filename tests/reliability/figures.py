@@ -19,7 +19,7 @@ PAGE = ROOT / "examples" / "guide" / "promises.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 TESTS = (
     "codec/test_records.py",
-    "dataset/test_splits.py",
+    "dataset/test_split_rules.py",
     "reliability",
     "reading/test_schema_evolution.py",
     "storage/test_names.py",

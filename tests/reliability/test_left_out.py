@@ -8,7 +8,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.dataset.shard_set import resolve
-from seqrecorder.storage.shard import RecordReader
+from seqrecorder.storage.shard_reader import RecordReader
 
 COUNT = 60
 

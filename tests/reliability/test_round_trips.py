@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import CASES, as_tensor_holds, from_tensor, records_of
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 
 RECORDS = 100
 """Records that are encoded and parsed at a time: a call costs as much as a hundred of them."""

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqrecorder.schema.conversion import Mismatch, cast_values
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, cast_values
 
 
 @pytest.mark.parametrize(

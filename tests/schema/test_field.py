@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.exact_values import same_bits
 
 
 def field_of(declaration: Any) -> Any:

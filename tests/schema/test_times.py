@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import Mismatch, exact_array, time_of_text, zone_of
 from seqrecorder.schema.dtypes import canonical_type, element_type
+from seqrecorder.schema.exact_values import Mismatch, exact_array, time_of_text, zone_of
 
 ZONED = dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
 

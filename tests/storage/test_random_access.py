@@ -7,8 +7,8 @@ import pytest
 from faults import on_read
 
 import seqrecorder as sr
-from seqrecorder.storage import shard as random_access
-from seqrecorder.storage.shard import SoughtShard
+from seqrecorder.storage import shard_reader
+from seqrecorder.storage.shard_reader import SoughtShard
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, frame_starts, frames, is_framed
 
 SIZES = [0, 1, 40, 4095, 4096, 4097, 0, 300_000, 7, 20_000, 5]
@@ -117,6 +117,6 @@ def test_a_shard_that_goes_while_it_is_opened(
 ) -> None:
     """Between the look at its size and its opening a writer may remove it: that is an error of ours, too."""
     path = shard[0].path
-    monkeypatch.setattr(random_access, "check_size", lambda path, *_: path.unlink())
+    monkeypatch.setattr(shard_reader, "check_size", lambda path, *_: path.unlink())
     with pytest.raises(sr.ShardReadError, match="cannot be read: No such file"):
         SoughtShard(path, len(SIZES), 1, path.parent)

@@ -10,7 +10,7 @@ import pytest
 from tfrecord_files import written
 
 import seqrecorder as sr
-from seqrecorder.storage.shard import ALONE, RecordReader
+from seqrecorder.storage.shard_reader import ALONE, RecordReader
 from seqrecorder.storage.tfrecord import masked_crc32c
 
 _GZIP_HEADER = 10

@@ -12,10 +12,10 @@ import tensorflow as tf
 from faults import FailAt
 
 import seqrecorder as sr
-from seqrecorder.storage import shard as module
-from seqrecorder.storage import shard as shard_files
-from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.shard import RecordReader, ShardWriter, peek, read_lengths
+from seqrecorder.storage import shard_writer
+from seqrecorder.storage.files import on_fault_point, read_lengths
+from seqrecorder.storage.shard_reader import RecordReader, peek
+from seqrecorder.storage.shard_writer import ShardWriter
 
 
 def write(
@@ -35,7 +35,7 @@ def write(
 @pytest.mark.parametrize("compression", [None, "GZIP"])
 def test_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str | None) -> None:
     """Records come back in order, to us and to plain TensorFlow; lengths come back from their file."""
-    monkeypatch.setattr(module, "_ROWS_WAITING", 4)
+    monkeypatch.setattr(shard_writer, "_ROWS_WAITING", 4)
     data = [bytes([i]) * i for i in range(20)]
     path, table = write(tmp_path, data, compression)
     assert [item for part in RecordReader(path, compression, 7) for item in part] == data
@@ -55,8 +55,8 @@ def test_empty_shard(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most_open", [0, 32])
 def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int) -> None:
     """An error at the 1st, 2nd, ... operation is a ShardWriteError with the file, the records and the bytes so far."""
-    monkeypatch.setattr(shard_files, "_MOST_OPEN", most_open)
-    monkeypatch.setattr(shard_files, "_MOST_WAITING", 0)
+    monkeypatch.setattr(shard_writer, "_MOST_OPEN", most_open)
+    monkeypatch.setattr(shard_writer, "_MOST_WAITING", 0)
     messages = []
     for number in range(1, 100):
         (tmp_path / str(number)).mkdir()
@@ -77,7 +77,7 @@ def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.Monke
     assert "free some space" in messages[0]
 
 
-@pytest.mark.parametrize("records", [1, shard_files._MANY])
+@pytest.mark.parametrize("records", [1, shard_writer._MANY])
 @pytest.mark.parametrize("last", [False, True])
 def test_a_disk_that_fills_while_short_records_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, last: bool
@@ -94,7 +94,7 @@ def test_a_disk_that_fills_while_short_records_are_written(
             shard.write(data, lengths)
 
     shard.write(data, lengths)
-    monkeypatch.setattr(shard_files, "framed", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(shard_writer, "framed", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(sr.ShardWriteError, match=r"x.tfrecord': No space left") as caught:
         go_on()
     assert caught.value.errno == errno.ENOSPC
@@ -105,7 +105,7 @@ def test_short_records_of_any_number_are_read_in_their_order(tmp_path: Path) -> 
     """Whether they were written in a thread, or at once behind such, all come back."""
     shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
     written = []
-    for records in (1, shard_files._MANY, 2, 3 * shard_files._MANY, shard_files._MANY, 1):
+    for records in (1, shard_writer._MANY, 2, 3 * shard_writer._MANY, shard_writer._MANY, 1):
         data = [b"%d" % (len(written) + i) for i in range(records)]
         shard.write(data, np.arange(len(written), len(written) + records)[:, None])
         written += data

@@ -9,8 +9,8 @@ from faults import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.storage import shard as shard_files
-from seqrecorder.storage.shard import RecordReader
+from seqrecorder.storage import shard_writer
+from seqrecorder.storage.shard_reader import RecordReader
 from seqrecorder.writing.splits import ShardOptions, SplitWriter
 
 sizes = st.lists(st.integers(0, 60), max_size=30)
@@ -103,8 +103,8 @@ def test_shards_that_are_not_kept_open_have_the_same_bytes(
     (tmp_path / "all").mkdir()
     (tmp_path / "few").mkdir()
     kept = write(tmp_path / "all", data, 9, shards=8)
-    monkeypatch.setattr(shard_files, "_MOST_OPEN", 3)
-    monkeypatch.setattr(shard_files, "_MOST_WAITING", most_waiting)
+    monkeypatch.setattr(shard_writer, "_MOST_OPEN", 3)
+    monkeypatch.setattr(shard_writer, "_MOST_WAITING", most_waiting)
     assert write(tmp_path / "few", data, 9, shards=8) == kept
     for file in names(tmp_path / "all" / "train"):
         assert (tmp_path / "few" / "train" / file).read_bytes() == (tmp_path / "all" / "train" / file).read_bytes()
@@ -112,11 +112,11 @@ def test_shards_that_are_not_kept_open_have_the_same_bytes(
 
 def test_compressed_shards_that_are_not_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They hold the same records, one stream each, and the same bytes however many records wait."""
-    monkeypatch.setattr(shard_files, "_MOST_OPEN", 0)
+    monkeypatch.setattr(shard_writer, "_MOST_OPEN", 0)
     data = [np.random.default_rng(i).bytes(i * 40) for i in range(50)]
     digests = set()
     for number, most_waiting in enumerate((1, 5000, 32 << 20)):
-        monkeypatch.setattr(shard_files, "_MOST_WAITING", most_waiting)
+        monkeypatch.setattr(shard_writer, "_MOST_WAITING", most_waiting)
         directory = tmp_path / str(number)
         directory.mkdir()
         info = write(directory, data, 9, shards=8, compression="GZIP")

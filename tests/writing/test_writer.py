@@ -18,8 +18,7 @@ from written_records import Clip, Item, items
 
 import seqrecorder as sr
 from seqrecorder.codec import encode as pieces
-from seqrecorder.storage import shard
-from seqrecorder.storage import shard as shard_files
+from seqrecorder.storage import shard_writer
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord import walk_frames
 from seqrecorder.writing import intake as record_source
@@ -816,7 +815,7 @@ def copy_tree(source: Path, target: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
 def test_what_tensorflow_says_of_a_full_disk(tmp_path: Path) -> None:
     """TensorFlow's own errors become ours too, with the shard, its bytes and the system's number."""
-    from seqrecorder.storage.shard import ShardWriter
+    from seqrecorder.storage.shard_writer import ShardWriter
 
     link = tmp_path / "full.tfrecord"
     link.symlink_to("/dev/full")
@@ -947,7 +946,7 @@ def test_tensorflow_and_numpy_write_the_same(tmp_path: Path, monkeypatch: pytest
     records = [Item(f"{n}", "", np.full(size, n)) for n in range(5)]
     made = {}
     for faster in (True, False):
-        monkeypatch.setattr(shard, "tensorflow_is_faster", lambda _, faster=faster: faster)
+        monkeypatch.setattr(shard_writer, "tensorflow_is_faster", lambda _, faster=faster: faster)
         sr.write(records, tmp_path / str(faster))
         made[faster] = [path.read_bytes() for path in sorted((tmp_path / str(faster)).rglob("*.tfrecord"))]
     assert made[True] == made[False]
@@ -956,6 +955,6 @@ def test_tensorflow_and_numpy_write_the_same(tmp_path: Path, monkeypatch: pytest
 def test_errors_of_tensorflow_files_are_those_of_the_system(tmp_path: Path) -> None:
     """What TensorFlow says of a file becomes an error with the system's number."""
     with pytest.raises(FileNotFoundError) as caught:
-        shard_files.TensorFlowFile(tmp_path / "none" / "x")
+        shard_writer.TensorFlowFile(tmp_path / "none" / "x")
     assert caught.value.errno == errno.ENOENT
     assert "none/x" in caught.value.strerror

@@ -9,7 +9,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import of_all_rows
 from seqrecorder.codec.parse import Parser, length_name
-from seqrecorder.dataset.splits import steps_before, time_field, time_of
+from seqrecorder.dataset.split_rules import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import rows_of, with_end
 from seqrecorder.reading.batching.step_slices import buffered_apart, cut_batches, groups_of_steps, only_needed

@@ -19,9 +19,10 @@ import numpy as np
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
-from seqrecorder.storage.files import FileState, remember, sha256
+from seqrecorder.storage.files import FileState, read_lengths, remember, sha256
 from seqrecorder.storage.processes import scratch
-from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
+from seqrecorder.storage.shard_reader import RecordReader
+from seqrecorder.storage.shard_writer import ShardWriter
 from seqrecorder.storage.tfrecord import (
     FOOTER,
     HEADER,

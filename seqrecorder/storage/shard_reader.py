@@ -1,45 +1,27 @@
-"""One shard: a TFRecord file, and a sidecar file with the lengths of its records.
+"""Reading one shard: its records block by block, or by position, with their CRCs checked.
 
-The lengths file contains little-endian int64s, one row per record and one column per alignment group, so that batches
-can be planned without parsing.
+Shards are written by `shard_writer`, frames are in `tfrecord`, and the lengths of the records are read in `files`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
-import hashlib
 import itertools
-import os
-import struct
-import sys
 import zlib
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError, first_line
-from seqrecorder.storage import tfrecord
-from seqrecorder.storage.files import (
-    MANIFEST,
-    FileDigest,
-    PlacedFile,
-    advice_on,
-    error_at,
-    faults_around,
-    open_source,
-    reason_at,
-    remember,
-    sha256,
-)
-from seqrecorder.storage.processes import submit
+from seqrecorder.errors import OptionError, ShardReadError
+from seqrecorder.storage.files import MANIFEST, PlacedFile, open_source, remember
 from seqrecorder.storage.tfrecord import (
     FOOTER,
     GZIP_MAGIC,
+    GZIP_WBITS,
     HEADER,
+    LENGTH,
     advice,
     check_frames,
     check_size,
@@ -47,7 +29,6 @@ from seqrecorder.storage.tfrecord import (
     damaged_one_by_one,
     find_records,
     frame_starts,
-    framed,
     is_framed,
     masked_crc32c_of_one,
     open_stream,
@@ -55,10 +36,10 @@ from seqrecorder.storage.tfrecord import (
     unreadable,
     walk_frames,
 )
-from seqrecorder.wire.byte_rows import ROOM, Messages, sizes
+from seqrecorder.wire.byte_rows import ROOM, Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -66,164 +47,6 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression
 
 
-# GZIP's default level takes 33 times as long as a plain write, level 1 six times, for nearly the same size.
-_GZIP_LEVEL, _WITH_HEADER = 1, zlib.MAX_WBITS | 16
-_MANY = 2048  # number of records from which a thread for framing pays off
-_SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
-_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
-_MOST_OPEN = 32  # shards that stay open; others are opened for each append, to respect the limit of open files
-_MOST_WAITING = 32 << 20  # bytes to buffer for shards that do not stay open
-_OBJECTS = 200  # overhead per record in bytes: the object, its references in lists, the array of its lengths
-
-
-class OpenShards:
-    """Open files of a writer, and the buffered records of its other shards."""
-
-    def __init__(self) -> None:
-        self._open = 0
-        self._waiting: dict[ShardWriter, None] = {}
-        self._bytes = 0
-
-    def take_place(self) -> bool:
-        """Reserve an open file, to be released with `give_place`; return whether one was available."""
-        if self._open >= _MOST_OPEN:
-            return False
-        self._open += 1
-        return True
-
-    def give_place(self) -> None:
-        """Release an open file."""
-        self._open -= 1
-
-    def wait(self, shard: ShardWriter, records: int, size: int) -> None:
-        """Account for buffered records; write the buffers of all shards if they exceed the limit.
-
-        Args:
-            shard: shard that buffers the records.
-            records: number of records.
-            size: size of the records in bytes.
-
-        Raises:
-            ShardWriteError: the disk is full, or failed.
-        """
-        self._waiting[shard] = None
-        self._bytes += size + _OBJECTS * records
-        if self._bytes > _MOST_WAITING:
-            waiting, self._waiting, self._bytes = self._waiting, {}, 0
-            for other in waiting:
-                other.write_waiting()
-
-
-class FramedFile:
-    """Shard file with frames built by numpy; it stays open, or is opened for each append.
-
-    Large writes are framed and written in a thread, while the next records are encoded. Errors of the thread are raised
-    by the next call.
-
-    Args:
-        path: path of the file.
-        compression: compression of the file.
-        stays_open: whether the file stays open; otherwise each append opens it.
-    """
-
-    def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
-        self._path, self._file = path, path.open("wb")
-        self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
-        # None for files that do not stay open, since there may be many.
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
-        self._pending: Future[Any] | None = None
-        self._stays_open = stays_open
-        self._pause()
-
-    def _pause(self) -> None:
-        if not self._stays_open:
-            self._file.close()
-
-    def write(self, data: Sequence[bytes]) -> None:
-        """Add serialized records."""
-        self._wait()
-        if self._pool is None or len(data) < _MANY:
-            self._append(framed(data))
-        else:
-            self._pending = submit(self._pool, self._append, framed(data))
-
-    def _append(self, chunks: Iterable[Any]) -> None:
-        if self._file.closed:
-            self._file = self._path.open("ab")
-        for octets in chunks:
-            self._file.write(octets if self._packer is None else self._packer.compress(octets))
-        self._pause()
-
-    def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
-
-    def flush(self) -> None:
-        """Write out all buffers; no records can be added afterwards."""
-        self._wait()
-        packer, self._packer = self._packer, None
-        if packer is not None:
-            self._append([packer.flush()])
-        if not self._file.closed:
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        self._file.close()
-
-
-def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
-    """Check whether TensorFlow is loaded and computes CRCs faster than this package does."""
-    return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
-
-
-class TensorFlowFile:
-    """Uncompressed file that TensorFlow writes, and that stays open; errors are raised as OSError."""
-
-    def __init__(self, path: Path) -> None:
-        import tensorflow as tf
-
-        with _errors_of_the_system():
-            self._writer: Any = tf.io.TFRecordWriter(str(path))
-
-    def write(self, data: Sequence[bytes]) -> None:
-        """Add serialized records."""
-        # Skip the Python wrapper of TensorFlow's class, which doubles the time for short records.
-        plain: Any = super(type(self._writer), self._writer)
-        write = plain.write
-        with _errors_of_the_system():
-            for item in data:
-                write(item)
-
-    def flush(self) -> None:
-        """Write out the buffer."""
-        with _errors_of_the_system():
-            self._writer.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        with _errors_of_the_system():
-            self._writer.close()
-
-
-@contextlib.contextmanager
-def _errors_of_the_system() -> Iterator[None]:
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.OpError as error:
-        message = first_line(error)
-        # TensorFlow's error contains the system's message, but not the errno.
-        number = next((one for one in _CAUSES if os.strerror(one) in message), errno.EIO)
-        raise OSError(number, message) from error
-
-
-_HEADER = struct.Struct("<Q")
-_LENGTH = 8
 _WIDEST = 16  # size of the widest number in bytes
 _PACKED = 1 << 16  # compressed bytes read at a time
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
@@ -262,7 +85,7 @@ class _Packed:
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._unpacked = path, 0, 0
         self._tail = b""
-        self._unpacker = zlib.decompressobj(_WITH_HEADER)
+        self._unpacker = zlib.decompressobj(GZIP_WBITS)
         self._limit = unpacked_limit(path.stat().st_size)
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
@@ -279,7 +102,7 @@ class _Packed:
                 if self._unpacker.eof:
                     if not self._tail.startswith(GZIP_MAGIC):
                         break
-                    self._unpacker = zlib.decompressobj(_WITH_HEADER)
+                    self._unpacker = zlib.decompressobj(GZIP_WBITS)
                 piece = self._unpacker.decompress(self._tail, count)
                 self._tail = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
                 pieces.append(piece)
@@ -380,15 +203,15 @@ def _missing(rest: bytes) -> int:
     """Compute the number of bytes missing from the first frame of `rest`."""
     if len(rest) < HEADER:
         return HEADER - len(rest)
-    crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, _LENGTH))
-    if crc != int.from_bytes(rest[_LENGTH:HEADER], "little"):
+    crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, LENGTH.size))
+    if crc != int.from_bytes(rest[LENGTH.size : HEADER], "little"):
         raise DamageError("the CRC of a length differs")
-    return HEADER + int.from_bytes(rest[:_LENGTH], "little") + FOOTER - len(rest)
+    return HEADER + int.from_bytes(rest[: LENGTH.size], "little") + FOOTER - len(rest)
 
 
 def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
     """Cut a buffer into records by the lengths in the frames; return the records and the offset of the rest."""
-    ends, offset, length_at, view = [], 0, _HEADER.unpack_from, data.data
+    ends, offset, length_at, view = [], 0, LENGTH.unpack_from, data.data
     while offset + HEADER <= size:
         end = offset + HEADER + length_at(view, offset)[0]
         if end + FOOTER > size:
@@ -398,207 +221,6 @@ def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
     last = np.array(ends, np.int64)
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
     return Messages(data, first, last), offset
-
-
-_ROWS_WAITING = 8192  # rows of lengths to keep in memory
-_EXACT_BINS = 512  # distinct lengths up to which a histogram is exact
-_LENGTH_BYTES = 8  # size of a length
-_NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
-_BITS_KEPT = 5  # leading bits of a length in a histogram that is not exact
-
-
-class ShardWriter:
-    """Writer of one shard and its lengths.
-
-    Args:
-        path: path of the shard.
-        lengths_path: path of the lengths file.
-        compression: None or `GZIP`.
-        open_shards: open files, shared by all shards of a writer; None if this is the only shard.
-
-    Attributes:
-        records: number of records added.
-        payload: size of the records in bytes, before compression.
-        digest: digest of the file, complete once the file is closed.
-    """
-
-    def __init__(
-        self, path: Path, lengths_path: Path, compression: Compression, open_shards: OpenShards | None = None
-    ) -> None:
-        self.path, self.lengths_path = path, lengths_path
-        self._compression = compression
-        self.records = 0
-        self.payload = 0
-        self.digest = FileDigest(path)
-        self._rows: list[NDArray[np.int64]] = []
-        self._waiting_rows = 0
-        self._waiting: list[bytes] = []
-        self._open_shards = open_shards or OpenShards()
-        self._stays_open = self._open_shards.take_place()
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._leave)
-            self._file: FramedFile | TensorFlowFile
-            with self._writing("open", path):
-                self._file = stack.enter_context(contextlib.closing(FramedFile(path, compression, self._stays_open)))
-            stack.pop_all()
-
-    @contextlib.contextmanager
-    def _writing(self, operation: str, path: Path) -> Iterator[None]:
-        """Pass fault points around an operation, and name the shard and its size in any error."""
-        try:
-            with faults_around(operation, path):
-                yield
-        except OSError as error:
-            doing = f"write, after {self.records} records and {self.payload:,} bytes,"
-            advice = advice_on(error.errno) or "free some space or choose another destination"
-            advice = f"nothing was published; {advice}, and write again"
-            raise error_at(ShardWriteError, doing, path, error, advice) from error
-
-    def write(self, data: Sequence[bytes], lengths: NDArray[np.int64]) -> None:
-        """Append serialized records and their lengths, shape (records, groups).
-
-        Raises:
-            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
-        """
-        size = int(sizes(data).sum())
-        if self._stays_open:
-            self._write_now(data)
-        else:
-            self._waiting += data
-        self.records += len(data)
-        self.payload += size
-        self._rows.append(np.ascontiguousarray(lengths, "<i8"))
-        self._waiting_rows += len(data)
-        if self._stays_open:
-            self.digest.follow(self.payload)
-            if self._waiting_rows >= _ROWS_WAITING:
-                self._append_rows()
-        else:
-            self._open_shards.wait(self, len(data), size)
-
-    def _write_now(self, data: Sequence[bytes]) -> None:
-        with self._writing("write", self.path):
-            if not self.records and self._stays_open and self._compression is None and tensorflow_is_faster(data):
-                self._file.close()
-                self._file = TensorFlowFile(self.path)
-            self._file.write(data)
-
-    def write_waiting(self) -> None:
-        """Append the buffered records and their lengths.
-
-        Raises:
-            ShardWriteError: the disk is full, or failed.
-        """
-        data, self._waiting = self._waiting, []
-        if data:
-            self._write_now(data)
-            self.digest.follow(self.payload)
-            self._append_rows()
-
-    def _append_rows(self) -> None:
-        rows, self._rows, self._waiting_rows = self._rows, [], 0
-        with self._writing("open", self.lengths_path), self.lengths_path.open("ab") as file:  # noqa: SIM117
-            with self._writing("write", self.lengths_path):
-                file.write(b"".join(row.tobytes() for row in rows))
-                file.flush()
-
-    def close(self, groups: int = 1) -> NDArray[np.int64]:
-        """Write all buffers and close the file; return the lengths of all records, shape (records, groups).
-
-        Args:
-            groups: number of alignment groups.
-
-        Raises:
-            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
-        """
-        self.write_waiting()
-        with self._writing("flush", self.path):
-            try:
-                self._file.flush()
-            finally:
-                self._file.close()
-                self._leave()
-        self._append_rows()
-        return read_lengths(self.lengths_path, groups, self.records)
-
-    def abandon(self) -> None:
-        """Close the file; its contents may be incomplete."""
-        self.digest.wait()
-        self._waiting = []
-        self._leave()
-        # The staging directory is removed with this file, so errors do not matter; the file may be closed already.
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-    def _leave(self) -> None:
-        if self._stays_open:
-            self._open_shards.give_place()
-        self._stays_open = False
-
-
-def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Count records by length in ascending bins `(largest length, records)`, exact up to 512 distinct lengths.
-
-    >>> histogram(np.array([3, 5, 3]))
-    [(3, 2), (5, 1)]
-    """
-    values, counts = np.unique(lengths, return_counts=True)
-    if values.size > _EXACT_BINS:
-        # Bins grow with the length: keep the upper five bits of each length, rounded up.
-        shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
-        edges = ((values >> shift) + ((values & ((1 << shift) - 1)) > 0)) << shift
-        values, inverse = np.unique(edges, return_inverse=True)
-        counts = np.bincount(inverse, weights=counts).astype(np.int64)
-    return list(zip(values.tolist(), counts.tolist(), strict=True))
-
-
-def read_lengths(path: Path, groups: int, records: int, digest: str | None = None) -> NDArray[np.int64]:
-    """Read the lengths file of a shard as int64 (records, groups).
-
-    Args:
-        path: path of the lengths file.
-        groups: number of columns.
-        records: number of rows.
-        digest: expected SHA-256, in hexadecimal; None to skip the check.
-
-    Raises:
-        ShardReadError: the file is missing, has a different size, or has changed since it was written.
-    """
-    expected = records * groups * _LENGTH_BYTES
-    try:
-        size, data = path.stat().st_size, None
-        if size == expected:  # refuses pipes, which would block
-            with open_source(path, buffering=0) as file:
-                data = bytearray(file.read())
-    except OSError as error:
-        raise _lengths_error(path, f"the lengths of a shard cannot be read: {reason_at(path, error)}") from error
-    if data is None or len(data) != expected:
-        raise _lengths_error(path, f"expected {records} rows of {groups} lengths, got {size} bytes")
-    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-        raise _lengths_error(path, _NOT_AS_WRITTEN)
-    return np.frombuffer(data, "<i8").reshape(records, groups)
-
-
-def check_lengths(path: Path, digest: str) -> None:
-    """Raise `ShardReadError` unless a lengths file has this SHA-256; the digest is cached by the state of the file."""
-    try:
-        actual = _digest(path)
-    except ShardReadError as error:
-        raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
-    if actual != digest:
-        raise _lengths_error(path, _NOT_AS_WRITTEN)
-
-
-_digest = remember(most=1 << 16)(sha256)
-
-
-def _lengths_error(path: Path, message: str) -> ShardReadError:
-    dataset = path.parent.parent
-    return ShardReadError(
-        f"{path}: {message}; `seqrecorder verify {dataset}` says what else is damaged, `seqrecorder salvage` works the "
-        "lengths out anew",
-        path=path,
-    )
 
 
 @attrs.frozen
@@ -794,7 +416,7 @@ class SoughtShard:
     def _checked(self, rows: NDArray[np.int64], frames: Messages) -> Messages:
         """Check the CRCs of frames; return the frames."""
         data, starts, stops = frames.data, frames.starts + HEADER, frames.stops - FOOTER
-        lengths = data[starts[:, None] + np.arange(-HEADER, -HEADER + _LENGTH)].view("<i8")[:, 0]
+        lengths = data[starts[:, None] + np.arange(-HEADER, -HEADER + LENGTH.size)].view("<i8")[:, 0]
         whole = lengths == stops - starts
         if (frames.starts[1:] == frames.stops[:-1]).all():
             whole &= ~damaged_frames(data, starts, stops)

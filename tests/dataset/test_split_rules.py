@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqrecorder.dataset.keys import KeyRegistry
-from seqrecorder.dataset.splits import Ratios, key_hash, key_hashes
+from seqrecorder.dataset.split_rules import Ratios, key_hash, key_hashes
 from seqrecorder.errors import OptionError
 
 NAN = float("nan")
@@ -67,9 +67,8 @@ def test_definition():
 @pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
 def test_other_processes(hash_seed):
     """Python's own randomised hashing plays no part."""
-    code = (
-        "from seqrecorder.dataset.splits import key_hash\nprint([key_hash(k, 5) for k in ('a', 1, ('b', 2.5), b'c')])"
-    )
+    keys = "('a', 1, ('b', 2.5), b'c')"
+    code = f"from seqrecorder.dataset.split_rules import key_hash\nprint([key_hash(k, 5) for k in {keys}])"
     out = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(p or "." for p in sys.path)},

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqrecorder.storage.shard import histogram
+from seqrecorder.dataset.manifest import histogram
 
 
 @given(st.lists(st.integers(0, 1 << 40), max_size=2000).map(lambda values: np.array(values, np.int64)))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import Mismatch, exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
 from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.exact_values import Mismatch, exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
 
 
 class Colour(str, enum.Enum):

@@ -19,8 +19,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.schema.conversion import Mismatch, exact_scalar
 from seqrecorder.schema.display import cut, html_table, text_table
+from seqrecorder.schema.exact_values import Mismatch, exact_scalar
 from seqrecorder.storage.files import check_names
 
 if TYPE_CHECKING:

@@ -1,0 +1,316 @@
+"""Writing one shard: a TFRecord file, and a sidecar file with the lengths of its records.
+
+The lengths file contains little-endian int64s, one row per record and one column per alignment group, so that batches
+can be planned without parsing. It is read back by `files.read_lengths`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.errors import ShardWriteError, first_line
+from seqrecorder.storage import tfrecord
+from seqrecorder.storage.files import FileDigest, advice_on, error_at, faults_around, read_lengths
+from seqrecorder.storage.processes import submit
+from seqrecorder.storage.tfrecord import GZIP_LEVEL, GZIP_WBITS, framed
+from seqrecorder.wire.byte_rows import sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.storage.tfrecord import Compression
+
+
+_MANY = 2048  # number of records from which a thread for framing pays off
+_SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
+_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
+_MOST_OPEN = 32  # shards that stay open; others are opened for each append, to respect the limit of open files
+_MOST_WAITING = 32 << 20  # bytes to buffer for shards that do not stay open
+_OBJECTS = 200  # overhead per record in bytes: the object, its references in lists, the array of its lengths
+_ROWS_WAITING = 8192  # rows of lengths to keep in memory
+
+
+class OpenShards:
+    """Open files of a writer, and the buffered records of its other shards."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._waiting: dict[ShardWriter, None] = {}
+        self._bytes = 0
+
+    def take_place(self) -> bool:
+        """Reserve an open file, to be released with `give_place`; return whether one was available."""
+        if self._open >= _MOST_OPEN:
+            return False
+        self._open += 1
+        return True
+
+    def give_place(self) -> None:
+        """Release an open file."""
+        self._open -= 1
+
+    def wait(self, shard: ShardWriter, records: int, size: int) -> None:
+        """Account for buffered records; write the buffers of all shards if they exceed the limit.
+
+        Args:
+            shard: shard that buffers the records.
+            records: number of records.
+            size: size of the records in bytes.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        self._waiting[shard] = None
+        self._bytes += size + _OBJECTS * records
+        if self._bytes > _MOST_WAITING:
+            waiting, self._waiting, self._bytes = self._waiting, {}, 0
+            for other in waiting:
+                other.write_waiting()
+
+
+class FramedFile:
+    """Shard file with frames built by numpy; it stays open, or is opened for each append.
+
+    Large writes are framed and written in a thread, while the next records are encoded. Errors of the thread are raised
+    by the next call.
+
+    Args:
+        path: path of the file.
+        compression: compression of the file.
+        stays_open: whether the file stays open; otherwise each append opens it.
+    """
+
+    def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
+        self._path, self._file = path, path.open("wb")
+        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS) if compression else None
+        # None for files that do not stay open, since there may be many.
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
+        self._pending: Future[Any] | None = None
+        self._stays_open = stays_open
+        self._pause()
+
+    def _pause(self) -> None:
+        if not self._stays_open:
+            self._file.close()
+
+    def write(self, data: Sequence[bytes]) -> None:
+        """Add serialized records."""
+        self._wait()
+        if self._pool is None or len(data) < _MANY:
+            self._append(framed(data))
+        else:
+            self._pending = submit(self._pool, self._append, framed(data))
+
+    def _append(self, chunks: Iterable[Any]) -> None:
+        if self._file.closed:
+            self._file = self._path.open("ab")
+        for octets in chunks:
+            self._file.write(octets if self._packer is None else self._packer.compress(octets))
+        self._pause()
+
+    def _wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def flush(self) -> None:
+        """Write out all buffers; no records can be added afterwards."""
+        self._wait()
+        packer, self._packer = self._packer, None
+        if packer is not None:
+            self._append([packer.flush()])
+        if not self._file.closed:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._file.close()
+
+
+def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
+    """Check whether TensorFlow is loaded and computes CRCs faster than this package does."""
+    return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
+
+
+class TensorFlowFile:
+    """Uncompressed file that TensorFlow writes, and that stays open; errors are raised as OSError."""
+
+    def __init__(self, path: Path) -> None:
+        import tensorflow as tf
+
+        with _errors_of_the_system():
+            self._writer: Any = tf.io.TFRecordWriter(str(path))
+
+    def write(self, data: Sequence[bytes]) -> None:
+        """Add serialized records."""
+        # Skip the Python wrapper of TensorFlow's class, which doubles the time for short records.
+        plain: Any = super(type(self._writer), self._writer)
+        write = plain.write
+        with _errors_of_the_system():
+            for item in data:
+                write(item)
+
+    def flush(self) -> None:
+        """Write out the buffer."""
+        with _errors_of_the_system():
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        with _errors_of_the_system():
+            self._writer.close()
+
+
+@contextlib.contextmanager
+def _errors_of_the_system() -> Iterator[None]:
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        message = first_line(error)
+        # TensorFlow's error contains the system's message, but not the errno.
+        number = next((one for one in _CAUSES if os.strerror(one) in message), errno.EIO)
+        raise OSError(number, message) from error
+
+
+class ShardWriter:
+    """Writer of one shard and its lengths.
+
+    Args:
+        path: path of the shard.
+        lengths_path: path of the lengths file.
+        compression: None or `GZIP`.
+        open_shards: open files, shared by all shards of a writer; None if this is the only shard.
+
+    Attributes:
+        records: number of records added.
+        payload: size of the records in bytes, before compression.
+        digest: digest of the file, complete once the file is closed.
+    """
+
+    def __init__(
+        self, path: Path, lengths_path: Path, compression: Compression, open_shards: OpenShards | None = None
+    ) -> None:
+        self.path, self.lengths_path = path, lengths_path
+        self._compression = compression
+        self.records = 0
+        self.payload = 0
+        self.digest = FileDigest(path)
+        self._rows: list[NDArray[np.int64]] = []
+        self._waiting_rows = 0
+        self._waiting: list[bytes] = []
+        self._open_shards = open_shards or OpenShards()
+        self._stays_open = self._open_shards.take_place()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._leave)
+            self._file: FramedFile | TensorFlowFile
+            with self._writing("open", path):
+                self._file = stack.enter_context(contextlib.closing(FramedFile(path, compression, self._stays_open)))
+            stack.pop_all()
+
+    @contextlib.contextmanager
+    def _writing(self, operation: str, path: Path) -> Iterator[None]:
+        """Pass fault points around an operation, and name the shard and its size in any error."""
+        try:
+            with faults_around(operation, path):
+                yield
+        except OSError as error:
+            doing = f"write, after {self.records} records and {self.payload:,} bytes,"
+            advice = advice_on(error.errno) or "free some space or choose another destination"
+            advice = f"nothing was published; {advice}, and write again"
+            raise error_at(ShardWriteError, doing, path, error, advice) from error
+
+    def write(self, data: Sequence[bytes], lengths: NDArray[np.int64]) -> None:
+        """Append serialized records and their lengths, shape (records, groups).
+
+        Raises:
+            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
+        """
+        size = int(sizes(data).sum())
+        if self._stays_open:
+            self._write_now(data)
+        else:
+            self._waiting += data
+        self.records += len(data)
+        self.payload += size
+        self._rows.append(np.ascontiguousarray(lengths, "<i8"))
+        self._waiting_rows += len(data)
+        if self._stays_open:
+            self.digest.follow(self.payload)
+            if self._waiting_rows >= _ROWS_WAITING:
+                self._append_rows()
+        else:
+            self._open_shards.wait(self, len(data), size)
+
+    def _write_now(self, data: Sequence[bytes]) -> None:
+        with self._writing("write", self.path):
+            if not self.records and self._stays_open and self._compression is None and tensorflow_is_faster(data):
+                self._file.close()
+                self._file = TensorFlowFile(self.path)
+            self._file.write(data)
+
+    def write_waiting(self) -> None:
+        """Append the buffered records and their lengths.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        data, self._waiting = self._waiting, []
+        if data:
+            self._write_now(data)
+            self.digest.follow(self.payload)
+            self._append_rows()
+
+    def _append_rows(self) -> None:
+        rows, self._rows, self._waiting_rows = self._rows, [], 0
+        with self._writing("open", self.lengths_path), self.lengths_path.open("ab") as file:  # noqa: SIM117
+            with self._writing("write", self.lengths_path):
+                file.write(b"".join(row.tobytes() for row in rows))
+                file.flush()
+
+    def close(self, groups: int = 1) -> NDArray[np.int64]:
+        """Write all buffers and close the file; return the lengths of all records, shape (records, groups).
+
+        Args:
+            groups: number of alignment groups.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
+        """
+        self.write_waiting()
+        with self._writing("flush", self.path):
+            try:
+                self._file.flush()
+            finally:
+                self._file.close()
+                self._leave()
+        self._append_rows()
+        return read_lengths(self.lengths_path, groups, self.records)
+
+    def abandon(self) -> None:
+        """Close the file; its contents may be incomplete."""
+        self.digest.wait()
+        self._waiting = []
+        self._leave()
+        # The staging directory is removed with this file, so errors do not matter; the file may be closed already.
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _leave(self) -> None:
+        if self._stays_open:
+            self._open_shards.give_place()
+        self._stays_open = False

@@ -1,0 +1,117 @@
+"""Hooks of a record class: check their parameters, and call `load` and `split` on source records."""
+
+from __future__ import annotations
+
+import collections
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.errors import OptionError, RecordError, SkipRecord, did_you_mean
+from seqrecorder.writing.columns import CannotWait, snapshotter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from seqrecorder.schema.schema import Schema
+
+
+def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
+    """Raise `OptionError` if no hook of the class accepts a parameter."""
+    names = [_parameters(record_class, name) for name in hooks]
+    taken = set[str]().union(*filter(None, names))
+    for name in params:
+        if None not in names and name not in taken:
+            raise OptionError(
+                f"params: no hook of {record_class.__name__} ({', '.join(hooks)}) takes {name!r}"
+                f"{did_you_mean(name, taken)}"
+            )
+
+
+def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Select the parameters that a hook accepts."""
+    names = _parameters(record_class, name)
+    return {key: value for key, value in params.items() if names is None or key in names}
+
+
+def _parameters(record_class: type, name: str) -> set[str] | None:
+    """List the parameter names of a hook; return None if it accepts any name."""
+    hook = getattr(record_class, name, None)
+    if not callable(hook):  # the class has no such hook, or has a field of that name
+        return set()
+    # The first argument is the record or row, not a parameter.
+    parameters = list(inspect.signature(hook).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+
+
+class Hooks:
+    """Hooks `load` and `split` of a record class, which turn a source record into the records to encode.
+
+    Args:
+        schema: schema of the class.
+        params: keyword arguments of the hooks.
+        reasons: list that collects the reasons why hooks skipped sources.
+
+    Attributes:
+        loads: whether the class has `load`.
+        splits: whether the class has `split`.
+    """
+
+    def __init__(self, schema: Schema, params: Mapping[str, Any], reasons: list[str]) -> None:
+        self._schema, self._reasons, self._snapshot = schema, reasons, snapshotter(schema)
+        self._params = {name: hook_params(schema.record_class, name, params) for name in ("load", "split")}
+        self.loads, self.splits = (callable(getattr(schema.record_class, name, None)) for name in ("load", "split"))
+
+    def run(self, position: int, source: Any) -> collections.deque[Any]:
+        """Run the hooks of one source; return its records, none if a hook skips it."""
+        record = source
+        try:
+            if self.loads:
+                record = self.take_snapshot(record)
+                loaded = self._call("load", position, record)
+                record = record if loaded is None else loaded
+            return self._call("split", position, record) if self.splits else collections.deque([record])
+        except SkipRecord as skip:
+            self._reasons.append(str(skip))
+            return collections.deque()
+
+    def take_snapshot(self, record: Any) -> Any:
+        """Copy a record before the code of its class runs again; return the original if that fails."""
+        try:
+            return self._snapshot(record)
+        except CannotWait:  # a value does not fit its field, which encoding will report
+            return record
+
+    def _call(self, name: str, position: int, record: Any) -> Any:
+        """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
+        hook = getattr(record, name, None)
+        if hook is None:
+            raise RecordError(
+                f"expected a record of class {self._schema.name}, got {type(record).__name__}",
+                position=position,
+            )
+        try:
+            result = hook(**self._params[name])
+            if name == "load":
+                return result
+            is_record = isinstance(result, (self._schema.record_class, str, bytes))
+            if not is_record and hasattr(result, "__iter__"):
+                return collections.deque(map(self.take_snapshot, result))
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise hook_error(self._schema, name, position, error) from error
+        raise RecordError(
+            f"{self._schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
+            position=position,
+        )
+
+
+def hook_error(schema: Schema, name: str, position: int, error: Exception) -> RecordError:
+    """Build the error for a hook of a record class that failed."""
+    return RecordError(
+        f"{schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
+        " seqrecorder.SkipRecord in load or split to leave the record out)",
+        position=position,
+    )
