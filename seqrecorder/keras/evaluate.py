@@ -110,8 +110,8 @@ class _Loss:
 
     def add(self, target: Any, output: Any, weight: Any) -> None:
         if len(weight):
-            if output.shape == (*target.shape, 1):  # Keras' functions, unlike its classes, expect equal ranks
-                target = target[..., np.newaxis]
+            # Keras' functions, unlike its classes, expect equal ranks.
+            target = target.reshape(output.shape) if output.shape == (*target.shape, 1) else target
             values = keras.ops.convert_to_numpy(self.loss(target, output)).reshape(len(weight), -1)
             self.total += float((values.astype(np.float64).mean(1) * weight).sum())
             self.weight += float(weight.sum())

@@ -341,9 +341,9 @@ def caller_of(model: Any) -> Callable[[Any], tuple[Any, Any]]:
         return part if is_tensorflow else np.asarray(part)
 
     def call(features: Any) -> tuple[Any, Any]:
-        return model(features, training=False), sum(map(keras.ops.sum, model.losses))
+        return model(features, training=False), sum(map(keras.ops.sum, getattr(model, "losses", ())))
 
-    if is_tensorflow and not getattr(model, "run_eagerly", True):
+    if is_tensorflow and isinstance(model, keras.Model) and not model.run_eagerly:
         import tensorflow as tf
 
         call = tf.function(call, autograph=False, reduce_retracing=True)

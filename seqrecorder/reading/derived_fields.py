@@ -284,8 +284,7 @@ class DerivedFields:
         for scale in scales.values():
             if weights is not False and scale.beside is not None and scale.beside in used["targets"]:
                 raise OptionError(
-                    f"normalize: statistics by {scale.beside!r}, a target, would remove from the inputs what tells its "
-                    "values apart: pass statistics without by, or by another field"
+                    f"normalize: statistics by {scale.beside!r}, a target, would hide it: pass some by no target"
                 )
         if normalize_targets and normalize is None:
             raise OptionError("normalize_targets: goes with normalize, the statistics to use")

@@ -165,9 +165,7 @@ def _shares(count: int, weights: Sequence[float] | None, temperature: float | No
         return np.ones(count)
     figures = list(np.array(weights, object).flat)
     if len(figures) != count or not all(map(is_weight, figures)) or not any(figures):
-        raise OptionError(
-            f"mix: expected {count} weights, one for each dataset, none below 0 and not all 0, got {weights!r}"
-        )
+        raise OptionError(f"mix: expected {count} weights, one per dataset, of 0 or more, not all 0, got {weights!r}")
     shares, temperature = np.array(figures, np.float64), 1 if temperature is None else temperature
     if not is_weight(temperature) or not temperature:
         raise OptionError(f"temperature: expected a number above 0, got {temperature!r}")

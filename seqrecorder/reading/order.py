@@ -602,9 +602,9 @@ def stream(
 
     def epoch(number: Any) -> Any:
         windows = files.epoch(number)
-        order = number if options.shuffle or draw else None
-        permutes = permute and options.shuffle and origin.mean_bytes < LARGE
-        return transform(permuted(windows, number) if permutes else windows, order)
+        if permute and options.shuffle and origin.mean_bytes < LARGE:
+            windows = permuted(windows, number)
+        return transform(windows, number if options.shuffle or draw else None)
 
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
