@@ -147,7 +147,7 @@ class Selection(Selected, Generic[R]):
                 f"expected a position, a key of text or bytes, a slice, positions or a mask, got {index!r:.100}"
             ) from None
         if not -len(self) <= position < len(self):
-            raise RecordNotFoundError(f"{self!r} has no record {position}: it has {number_of(len(self), 'record')}")
+            raise RecordNotFoundError(f"{self!r} has no record {position} of {len(self):,}; for integer keys: where()")
         return rows.store.record(int(rows.positions[position]))
 
     def __getitems__(self, indices: Sequence[int]) -> list[R]:

@@ -20,6 +20,7 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
+from seqrecorder.sources.rows import ranks_of
 from seqrecorder.sources.tables import open_table
 from seqrecorder.sources.text import CONLLU_COLUMNS, check_utf8, series_in, split_sentences
 from seqrecorder.storage.files import files_named, natural_order
@@ -212,6 +213,7 @@ class _Drafted:
         inner, shape = _within(array.drop_null(), comments)
         kind: Any = "feature_list"
         if column in by:
+            ranks_of(column, self.table[column])  # raises an error if rows have no value, as `from_rows` does
             kind = "context"
         elif column not in order and not shape and self._is_constant(column, by):
             kind = "context"

@@ -156,7 +156,7 @@ def _words(table: Any, keys: Sequence[str]) -> Words:
     """Pack the keys into few 64-bit words that sort in the same order; also return the number of used bits of each."""
     words: Words = []
     for name in keys:
-        ranks = _ranks(name, table[name])
+        ranks = ranks_of(name, table[name])
         bits = int(ranks.max()).bit_length() if ranks.size else 0
         if words and words[-1][1] + bits <= _WORD - int(table.num_rows).bit_length():
             word, used = words.pop()
@@ -178,7 +178,7 @@ def _are_sorted(words: Words) -> bool:
     return True
 
 
-def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
+def ranks_of(name: str, column: Any) -> NDArray[np.uint64]:
     """Map the values of a column to integers from 0 that sort in the same order.
 
     Raises:
@@ -191,10 +191,8 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
     if types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType):  # such as a Period of pandas
         raise OptionError(f"column {name!r}: {column.type} has no order; convert it, a Period with .dt.to_timestamp()")
     if column.null_count:
-        where = int(np.argmax(column.is_null().to_numpy()))
-        raise SourceError(
-            f"column {name!r}: {column.null_count} rows have no value, such as row {where}: leave them out"
-        )
+        at = int(np.argmax(column.is_null().to_numpy()))
+        raise SourceError(f"column {name!r}: {column.null_count} rows have no value, such as row {at}: leave them out")
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind):
         return _from_zero(column.to_numpy())
@@ -356,7 +354,7 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
 
 
 _LOG = logging.getLogger("seqrecorder")
-_REGULAR = 0.9  # longer time steps count as gaps only if at least this share of steps is equal
+_REGULAR = 0.85  # least share of equal time steps for longer ones to be gaps; working days, without weekends, have 0.8
 
 
 class RowGroups(TableSource):
@@ -367,7 +365,8 @@ class RowGroups(TableSource):
         rows: number of rows in the last pass.
         groups: number of groups in the last pass.
         equal_times: number of rows with the same `order` value as the previous row of their group.
-        gaps: number of rows more than 1.5 usual time steps after the previous row, if time steps are regular.
+        gaps: number of rows more than 1.5 usual time steps after the previous row, if time steps are regular, that is,
+            if at least 85 % of the first ones are equal.
         missing: number of missing values in feature lists. They become NaN; an optional field that has no values in
             a group becomes None.
     """
@@ -428,7 +427,7 @@ class RowGroups(TableSource):
                 *(self.table.name, self.equal_times, self.rows, ", ".join(self.order)),
             )
         if self.missing:
-            _LOG.warning("%s: %d values are missing, which is NaN, or NaT, in a record", self.table.name, self.missing)
+            _LOG.warning("%s: %d values are missing; they become NaN, NaT or None", self.table.name, self.missing)
         if self.gaps:
             usual = np.array(self._usual)
             usual = usual.astype(f"m8[{self._unit}]").astype("m8[us]") if self._unit else usual

@@ -119,7 +119,7 @@ def test_places_that_are_not_there(corpus: sr.Corpus) -> None:
     """A place outside is an IndexError that says how many there are; anything else is refused by name."""
     train = corpus["train"]
     for place in (41, -42):
-        with pytest.raises(IndexError, match=f"no record {place}: it has 41 records"):
+        with pytest.raises(IndexError, match=f"no record {place} of 41; for integer keys: where"):
             train[place]
         with pytest.raises(sr.RecordNotFoundError, match=f"no record {place}: it has 41 records"):
             train[[0, place]]

@@ -2,10 +2,13 @@
 
 import datetime as dt
 import decimal
+import io
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -225,3 +228,13 @@ def test_dictionaries_that_no_table_holds_are_refused(rows):
     """Values of several types, or beyond 64 bits, are an error of ours that says so."""
     with pytest.raises(sr.SourceError, match="rows: a value is too large, or its type differs from "):
         sr.Schema.infer(rows)
+
+
+@pytest.mark.parametrize("kind", ["file", "frame"])
+def test_rows_without_a_group_are_named(tmp_path: Path, kind: str) -> None:
+    """Where the column of `by` has empty cells, the draft ends with the error of `from_rows`."""
+    text = "machine,time,temp\n1,0,2.5\n,1,1.0\n2,0,1.0\n"
+    (tmp_path / "f.csv").write_text(text)
+    source = tmp_path / "f.csv" if kind == "file" else pa.csv.read_csv(io.BytesIO(text.encode()))
+    with pytest.raises(sr.SourceError, match="column 'machine': 1 rows have no value, such as row 1: leave them out"):
+        sr.Schema.infer(source, by="machine", order="time")

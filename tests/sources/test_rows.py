@@ -326,6 +326,25 @@ def test_keys_must_not_be_missing(column, value):
         list(sr.from_rows(table, Series, by="sensor", order=["time", column] if column == "watts" else "time"))
 
 
+@sr.record
+class Timed:
+    time: np.ndarray = sr.feature_list("int64")
+
+
+@pytest.mark.parametrize(("missing", "counted"), [(0.01, True), (0.1, True), (0.3, False)])
+def test_gaps_are_counted_in_regular_steps(missing: float, *, counted: bool) -> None:
+    """Every tenth row may be missing; with every third, or without weekends, longer steps are ordinary."""
+    random = np.random.default_rng(0)
+    times = np.flatnonzero(random.random(4000) >= missing)
+    records = sr.from_rows(pa.table({"time": times}), Timed, by=None, order="time")
+    list(records)
+    assert records.gaps == (np.diff(times) > 1).sum() * counted
+    days = np.arange(700)[np.arange(700) % 7 < 5]
+    records = sr.from_rows(pa.table({"time": days}), Timed, by=None, order="time")
+    list(records)
+    assert records.gaps == 0
+
+
 def test_equal_times_and_gaps_are_said(caplog):
     """Rows of one time stay as they came; these, and steps beyond a regular distance, are counted and logged once."""
     minutes = [*range(30), 29, 60, 61, *range(10)]
