@@ -83,7 +83,7 @@ def evaluate(
         for name, (target, output, weight) in flat.items():
             if name in losses:
                 losses[name].add(target, output, weight)
-        penalty += float(extra) * float(next(iter(flat.values()))[2].sum())
+        penalty += float(keras.ops.convert_to_numpy(extra)) * float(next(iter(flat.values()))[2].sum())
         if any(len(weight) for *_, weight in flat.values()):
             model.compute_metrics(features, *(_structured(outputs, flat, number) for number in range(3)))
     if not losses or not all(loss.weight for loss in losses.values()):
