@@ -266,6 +266,7 @@ def test_lines_longer_than_a_block_say_what_to_do(tmp_path, ending):
             list(sr.from_table(path, Text))
 
 
+@pytest.mark.nightly
 def test_time_is_linear_in_the_width(tmp_path):
     """A CSV with ten times the columns takes about ten times as long, not a hundred times."""
 
