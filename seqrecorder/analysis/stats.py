@@ -26,7 +26,7 @@ from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.schema.display import fit, html_table, join, number_of, outlines, text_table
-from seqrecorder.storage.processes import Progress, ahead, in_processes
+from seqrecorder.storage.processes_and_signals import Progress, ahead, in_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

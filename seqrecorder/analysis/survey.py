@@ -25,7 +25,7 @@ from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.plan import plan
-from seqrecorder.storage.processes import Progress
+from seqrecorder.storage.processes_and_signals import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -20,7 +20,7 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.files import FileState, read_lengths, remember, sha256
-from seqrecorder.storage.processes import scratch
+from seqrecorder.storage.processes_and_signals import scratch
 from seqrecorder.storage.shard_reader import RecordReader
 from seqrecorder.storage.shard_writer import ShardWriter
 from seqrecorder.storage.tfrecord import (

@@ -50,7 +50,7 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.object_store import Place
-from seqrecorder.storage.processes import Progress, cleanup_when_terminated, in_threads
+from seqrecorder.storage.processes_and_signals import Progress, cleanup_when_terminated, in_threads
 from seqrecorder.storage.publish import Staging
 
 if TYPE_CHECKING:

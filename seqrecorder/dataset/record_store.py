@@ -29,7 +29,7 @@ from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_datas
 from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
 from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
-from seqrecorder.storage.processes import ahead, scratch
+from seqrecorder.storage.processes_and_signals import ahead, scratch
 from seqrecorder.storage.shard_reader import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
 from seqrecorder.wire.byte_rows import Messages

@@ -54,7 +54,7 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import is_at
-from seqrecorder.storage.processes import ahead, cleanup_when_terminated
+from seqrecorder.storage.processes_and_signals import ahead, cleanup_when_terminated
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
 

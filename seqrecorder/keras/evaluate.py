@@ -11,8 +11,8 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.keras.predict import caller_of
+from seqrecorder.reading.masks_and_weights import with_last_axis
 from seqrecorder.reading.read import read
-from seqrecorder.reading.sample_weights import with_last_axis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,4 +3,4 @@
 Shards, manifests and selections are in `seqrecorder.dataset`.
 """
 
-__all__ = ["batch", "batching", "derived_fields", "plan", "read", "read_records", "sample_weights"]
+__all__ = ["batch", "batching", "derived_fields", "masks_and_weights", "plan", "read", "read_records"]

@@ -1,6 +1,6 @@
 """Fields computed while reading: shifted steps, normalized values, vocabulary ids, masks of missing values.
 
-The structure of elements is in `elements`, sample weights are in `sample_weights`.
+The structure of elements is in `elements`, masks and sample weights in `masks_and_weights`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Elements`: the fields that `read` must parse, and the structure of its elements.
 
-Derived fields are in `derived_fields`, sample weights in `sample_weights`.
+Derived fields are in `derived_fields`, masks and sample weights in `masks_and_weights`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from seqrecorder.codec.images import decode_elements
 from seqrecorder.codec.parse import images_of, length_name
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.derived_fields import DerivedFields, Output, OutputOptions, mask_of, names_of, weight_names
-from seqrecorder.reading.sample_weights import fit_element, padding_mask
+from seqrecorder.reading.masks_and_weights import fit_element, padding_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -30,7 +30,7 @@ from seqrecorder.reading.tfdata_ops import (
     staged,
 )
 from seqrecorder.schema.field import DEFAULT_GROUP
-from seqrecorder.storage.processes import cores
+from seqrecorder.storage.processes_and_signals import cores
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from seqrecorder.reading.order import LengthCounts, Limits, StreamOptions, group
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.field import DEFAULT_GROUP
-from seqrecorder.storage.processes import cores
+from seqrecorder.storage.processes_and_signals import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.tables import check_names, open_table
 from seqrecorder.sources.text import in_chunks
 from seqrecorder.storage.files import writing
-from seqrecorder.storage.processes import Progress, scratch
+from seqrecorder.storage.processes_and_signals import Progress, scratch
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.columns import TableSource, check_types, mapped_columns, unused_columns
 

@@ -37,7 +37,7 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import exclusive, lock, remove_abandoned, unlock
-from seqrecorder.storage.processes import in_threads
+from seqrecorder.storage.processes_and_signals import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

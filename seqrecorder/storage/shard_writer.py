@@ -19,8 +19,8 @@ import numpy as np
 from seqrecorder.errors import ShardWriteError, first_line
 from seqrecorder.storage import tfrecord
 from seqrecorder.storage.files import FileDigest, advice_on, error_at, faults_around, read_lengths
-from seqrecorder.storage.processes import submit
-from seqrecorder.storage.tfrecord import GZIP_LEVEL, GZIP_WBITS, framed
+from seqrecorder.storage.processes_and_signals import submit
+from seqrecorder.storage.tfrecord import GZIP_WBITS, framed
 from seqrecorder.wire.byte_rows import sizes
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression
 
 
+_GZIP_LEVEL = (
+    1  # takes six times as long as a plain write, the default level 33 times, for nearly the same size
+)
 _MANY = 2048  # number of records from which a thread for framing pays off
 _SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
@@ -93,7 +96,7 @@ class FramedFile:
 
     def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
         self._path, self._file = path, path.open("wb")
-        self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS) if compression else None
+        self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS) if compression else None
         # None for files that do not stay open, since there may be many.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
         self._pending: Future[Any] | None = None

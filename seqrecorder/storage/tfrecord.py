@@ -440,11 +440,6 @@ def opened(path: Any) -> Any:
 
 Compression = Literal["GZIP"] | None
 
-GZIP_LEVEL, GZIP_WBITS = 1, zlib.MAX_WBITS | 16
-"""Level of compression, and zlib's window bits for a stream with a GZIP header.
-
-The default level takes 33 times as long as a plain write, level 1 six times, for nearly the same size.
-"""
 
 LENGTH = struct.Struct("<Q")
 """Length at the start of a frame."""
@@ -453,6 +448,8 @@ HEADER = 12
 FOOTER = 4
 """Size in bytes of the footer of a frame: the CRC of the data."""
 
+GZIP_WBITS = zlib.MAX_WBITS | 16
+"""Window bits of zlib for a stream with a GZIP header."""
 GZIP_MAGIC = b"\x1f\x8b\x08"
 _ZLIB_START = 1 << 10  # compressed bytes that suffice to decompress the first header
 _RECORD_LIMIT = 2**31 - 1

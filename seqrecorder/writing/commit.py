@@ -62,7 +62,7 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.processes import cleanup_when_terminated, in_threads, scratch
+from seqrecorder.storage.processes_and_signals import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.writing.part import HOOKS, IDENTITY, Attempt, UrlParts, checked_part, read_attempts, write_pieces

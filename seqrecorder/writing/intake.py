@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.processes import Progress
+    from seqrecorder.storage.processes_and_signals import Progress
     from seqrecorder.writing.splits import EarlyUploads, ShardOptions
 
 

@@ -41,7 +41,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.cache import cached
 from seqrecorder.storage.files import MANIFEST, check_name, is_url, local_path
 from seqrecorder.storage.object_store import Place
-from seqrecorder.storage.processes import in_threads
+from seqrecorder.storage.processes_and_signals import in_threads
 from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.writing.columns import ColumnSource, Sources, TableRecords
 from seqrecorder.writing.hooks import check_params

@@ -40,7 +40,7 @@ from seqrecorder.storage.files import (
     shard_name,
     writing,
 )
-from seqrecorder.storage.processes import in_threads, submit
+from seqrecorder.storage.processes_and_signals import in_threads, submit
 from seqrecorder.storage.shard_writer import OpenShards, ShardWriter
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.examples_csv import SURROGATES, ExamplesCsv

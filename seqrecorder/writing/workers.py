@@ -20,7 +20,7 @@ import attrs
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.processes import Child, cores
+from seqrecorder.storage.processes_and_signals import Child, cores
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.columns import Block
 from seqrecorder.writing.intake import LifeCycle

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage import processes
+from seqrecorder.storage import processes_and_signals as processes
 
 
 @sr.record
@@ -78,7 +78,7 @@ SCRIPT = """
 import itertools, multiprocessing, sys
 from types import SimpleNamespace
 import seqrecorder as sr
-from seqrecorder.storage import processes
+from seqrecorder.storage import processes_and_signals as processes
 
 print("begun", flush=True)
 processes.time = SimpleNamespace(perf_counter=itertools.count().__next__)

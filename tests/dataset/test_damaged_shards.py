@@ -16,7 +16,7 @@ from faults import FailAt, bad_bytes, names
 
 import seqrecorder as sr
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.processes import scratch
+from seqrecorder.storage.processes_and_signals import scratch
 from seqrecorder.storage.shard_reader import RecordReader
 from seqrecorder.storage.tfrecord import walk_frames
 

@@ -9,7 +9,7 @@ import tfrecord_files
 
 import seqrecorder as sr
 from seqrecorder.reading import read_records as module
-from seqrecorder.storage.processes import ahead
+from seqrecorder.storage.processes_and_signals import ahead
 
 
 @sr.record

@@ -11,7 +11,7 @@ from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage import files
 from seqrecorder.storage import files as digests
 from seqrecorder.storage.files import FileDigest, sha256, sync_file
-from seqrecorder.storage.processes import in_threads
+from seqrecorder.storage.processes_and_signals import in_threads
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20 + 7])

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from seqrecorder.storage import processes
+from seqrecorder.storage import processes_and_signals as processes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
 

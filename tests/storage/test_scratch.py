@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seqrecorder.storage import processes as scratch
+from seqrecorder.storage import processes_and_signals as scratch
 
 
 def test_only_ours_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

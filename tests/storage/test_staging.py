@@ -23,7 +23,7 @@ from seqrecorder.storage import locks
 from seqrecorder.storage import publish as module
 from seqrecorder.storage.files import FAULT_POINTS, fault_point, link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.processes import cleanup_when_terminated
+from seqrecorder.storage.processes_and_signals import cleanup_when_terminated
 from seqrecorder.storage.publish import Staging, exchange_now
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
@@ -525,7 +525,7 @@ def test_without_locks(tmp_path, monkeypatch, reason):
 TERMINATED = """
 import os, signal, sys
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.processes import cleanup_when_terminated
+from seqrecorder.storage.processes_and_signals import cleanup_when_terminated
 with cleanup_when_terminated(), Staging(sys.argv[1]) as staging:
     os.kill(os.getpid(), signal.SIGTERM)
 """

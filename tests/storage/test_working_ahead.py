@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from seqrecorder.storage.processes import ahead
+from seqrecorder.storage.processes_and_signals import ahead
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 5])

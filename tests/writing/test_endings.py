@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.processes import Progress
+from seqrecorder.storage.processes_and_signals import Progress
 
 
 @attrs.define

@@ -18,7 +18,7 @@ from workers_at_once import at_once
 from written_records import Clip, Tokens
 
 import seqrecorder as sr
-from seqrecorder.storage.processes import ChildTraceback
+from seqrecorder.storage.processes_and_signals import ChildTraceback
 from seqrecorder.writing import workers as worker_pool
 from seqrecorder.writing.columns import Block
 from seqrecorder.writing.workers import _Costs

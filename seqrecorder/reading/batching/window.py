@@ -17,7 +17,7 @@ from seqrecorder.reading.derived_fields import Shift
 from seqrecorder.reading.order import draw_below
 from seqrecorder.reading.strategy import Batches, Carried, Strategy, batch_count, not_negative, one_of, positive
 from seqrecorder.reading.tfdata_ops import rebatched, scanned
-from seqrecorder.storage.processes import cores
+from seqrecorder.storage.processes_and_signals import cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

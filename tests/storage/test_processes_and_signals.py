@@ -13,7 +13,7 @@ import pytest
 import slow_work
 
 import seqrecorder as sr
-from seqrecorder.storage import processes
+from seqrecorder.storage import processes_and_signals as processes
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_an_interrupt_ends_all():
 import itertools, os, signal, threading, time
 from types import SimpleNamespace
 import slow_work
-from seqrecorder.storage import processes
+from seqrecorder.storage import processes_and_signals as processes
 processes.time = SimpleNamespace(perf_counter=itertools.count().__next__)
 processes.cores = lambda: 2
 import contextlib

@@ -1,4 +1,4 @@
-"""Elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
+"""Padding masks, and elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
 A sample weight is 1 for real steps and 0 for padding, multiplied by the user's weights and the weight of the class. It
 is 0 if the target has no next step, if its value is missing, or if it is None.

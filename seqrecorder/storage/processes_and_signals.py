@@ -226,7 +226,7 @@ items, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
 sys.path[:] = sys.argv[2:]
-from seqrecorder.storage.processes import serve
+from seqrecorder.storage.processes_and_signals import serve
 serve(items, answers, int(sys.argv[1]))
 """
 
