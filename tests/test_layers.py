@@ -45,7 +45,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1800, 9),
     "wire": (930, 4),
-    "storage": (2830, 10),
+    "storage": (2830, 11),
     "codec": (3090, 13),
     "dataset": (3790, 15),
     "writing": (2920, 12),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.selection import Selection
     from seqrecorder.sources.foreign.infer import FeatureDescription
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
     from seqrecorder.wire.read import Message
 
 _PEEKED = 1000

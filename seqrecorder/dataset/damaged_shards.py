@@ -19,21 +19,12 @@ import numpy as np
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
+from seqrecorder.storage.crc32c import FOOTER, HEADER
 from seqrecorder.storage.files import FileState, read_lengths, remember, sha256
 from seqrecorder.storage.processes_and_signals import scratch
 from seqrecorder.storage.shard_reader import RecordReader
 from seqrecorder.storage.shard_writer import ShardWriter
-from seqrecorder.storage.tfrecord import (
-    FOOTER,
-    HEADER,
-    UNKNOWN,
-    Loss,
-    advice,
-    find_records,
-    open_stream,
-    read_batches,
-    walk_frames,
-)
+from seqrecorder.storage.tfrecord import UNKNOWN, Loss, advice, find_records, open_stream, read_batches, walk_frames
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
@@ -45,7 +36,8 @@ if TYPE_CHECKING:
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.dataset.manifest import ShardInfo
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord import Compression, Findings
+    from seqrecorder.storage.files import Compression
+    from seqrecorder.storage.tfrecord import Findings
 
 _LOG = logging.getLogger("seqrecorder")
 _SHOWN = 5  # maximum number of losses in a message

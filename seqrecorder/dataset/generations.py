@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.schema.schema import Schema
+    from seqrecorder.storage.files import Compression
     from seqrecorder.storage.locks import Held
     from seqrecorder.storage.publish import Staging
-    from seqrecorder.storage.tfrecord import Compression
 
 
 CSV_HEAD = b"shard,index,steps"

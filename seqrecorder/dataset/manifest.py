@@ -29,6 +29,7 @@ from seqrecorder.storage.files import (
     ASSETS,
     MANIFEST,
     STATISTICS,
+    check_compression,
     check_names,
     inside,
     is_same_directory,
@@ -43,7 +44,6 @@ from seqrecorder.storage.files import (
 )
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.object_store import Place
-from seqrecorder.storage.tfrecord import check_compression
 
 if TYPE_CHECKING:
     import os
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
 
 
 _MOST_SPLITS = 6  # maximum number of curves in a picture

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import AssetInfo, ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.cache import Wanted
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
 
 
 _RECORDS = ".tfrecord"

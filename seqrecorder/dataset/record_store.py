@@ -28,10 +28,11 @@ from seqrecorder.dataset.manifest import (
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
 from seqrecorder.schema.exact_values import Mismatch
+from seqrecorder.storage.crc32c import framed
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.processes_and_signals import ahead, scratch
 from seqrecorder.storage.shard_reader import SoughtShard, StreamedShard
-from seqrecorder.storage.tfrecord import advice, framed
+from seqrecorder.storage.tfrecord import advice
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:

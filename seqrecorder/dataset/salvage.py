@@ -42,6 +42,7 @@ from seqrecorder.storage.files import (
     ASSETS,
     MANIFEST,
     UNSUPPORTED,
+    check_compression,
     check_names,
     faults_around,
     files_named,
@@ -56,14 +57,14 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.processes_and_signals import ahead, cleanup_when_terminated
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
+from seqrecorder.storage.tfrecord import UNKNOWN, Loss, detect_compression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
     from seqrecorder.codec.layouts import Layout
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
 
 
 @attrs.frozen

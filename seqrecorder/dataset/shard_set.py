@@ -21,11 +21,18 @@ from seqrecorder.dataset.damaged_shards import lengths_of_copy, without_damage
 from seqrecorder.dataset.manifest import dataset_at, explaining_replacement, read_manifest, schema_to_read, shards_of
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import check_lengths, files_named, inside, is_url, read_lengths, sha256
+from seqrecorder.storage.files import (
+    check_compression,
+    check_lengths,
+    files_named,
+    inside,
+    is_url,
+    read_lengths,
+    sha256,
+)
 from seqrecorder.storage.shard_reader import RecordReader, peek
 from seqrecorder.storage.tfrecord import (
     advice,
-    check_compression,
     check_frames,
     check_size,
     check_walk,
@@ -42,7 +49,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
 
 
 Check = Literal["manifest", "full", "none"]

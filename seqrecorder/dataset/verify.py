@@ -41,11 +41,12 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.display import cut, html_table, join, number_of
 from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.crc32c import FOOTER, HEADER
 from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, read_lengths, sha256, write_file
 from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.processes_and_signals import Progress, ahead, in_processes, scratch, submit
 from seqrecorder.storage.shard_reader import RecordReader, block_for, whole_records
-from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
+from seqrecorder.storage.tfrecord import detect_compression, walk_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

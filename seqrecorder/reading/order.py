@@ -30,8 +30,9 @@ from seqrecorder.reading.tfdata_ops import (
     staged,
 )
 from seqrecorder.schema.field import DEFAULT_GROUP
+from seqrecorder.storage.crc32c import FOOTER, HEADER
 from seqrecorder.storage.processes_and_signals import cores
-from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
+from seqrecorder.storage.tfrecord import advice, checked_path, opened, tf_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,10 @@ from seqrecorder.dataset.record_store import in_written_order
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.shard_set import check_shard, class_advice, resolve
 from seqrecorder.errors import RecordError, ShardReadError
+from seqrecorder.storage.crc32c import FOOTER, HEADER
 from seqrecorder.storage.processes_and_signals import ahead
 from seqrecorder.storage.shard_reader import ALONE, RecordReader, block_for, whole_records
-from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, walk_frames
+from seqrecorder.storage.tfrecord import advice, walk_frames
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ import time
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -1407,3 +1407,15 @@ def open_packed(path: Path, mode: str) -> Any:
         stream = (pa.input_stream if mode == "rb" else pa.output_stream)(str(path), compression="zstd")
         return io.BufferedReader(stream) if mode == "rb" else io.BufferedWriter(stream)
     return _OPENERS[ending](path, mode) if ending in _OPENERS else path.open(mode)
+
+
+Compression = Literal["GZIP"] | None
+
+
+def check_compression(compression: str | None) -> Compression:
+    """Normalize a compression to None or `GZIP`; raise `OptionError` if it is neither."""
+    if compression in (None, "", "NONE"):
+        return None
+    if isinstance(compression, str) and compression.upper() == "GZIP":
+        return "GZIP"
+    raise OptionError(f"compression: expected None or 'GZIP', got {compression!r}")

@@ -15,22 +15,24 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, ShardReadError
-from seqrecorder.storage.files import MANIFEST, PlacedFile, open_source, remember
-from seqrecorder.storage.tfrecord import (
+from seqrecorder.storage.crc32c import (
     FOOTER,
-    GZIP_MAGIC,
-    GZIP_WBITS,
     HEADER,
     LENGTH,
+    damaged_frames,
+    damaged_one_by_one,
+    is_framed,
+    masked_crc32c_of_one,
+)
+from seqrecorder.storage.files import MANIFEST, PlacedFile, open_source, remember
+from seqrecorder.storage.tfrecord import (
+    GZIP_MAGIC,
+    GZIP_WBITS,
     advice,
     check_frames,
     check_size,
-    damaged_frames,
-    damaged_one_by_one,
     find_records,
     frame_starts,
-    is_framed,
-    masked_crc32c_of_one,
     open_stream,
     unpacked_limit,
     unreadable,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
 
 
 _WIDEST = 16  # size of the widest number in bytes

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import ShardWriteError, first_line
-from seqrecorder.storage import tfrecord
+from seqrecorder.storage import crc32c
+from seqrecorder.storage.crc32c import framed
 from seqrecorder.storage.files import FileDigest, advice_on, error_at, faults_around, read_lengths
 from seqrecorder.storage.processes_and_signals import submit
-from seqrecorder.storage.tfrecord import GZIP_WBITS, framed
+from seqrecorder.storage.tfrecord import GZIP_WBITS
 from seqrecorder.wire.byte_rows import sizes
 
 if TYPE_CHECKING:
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
 
 
-_GZIP_LEVEL = (
-    1  # takes six times as long as a plain write, the default level 33 times, for nearly the same size
-)
+_GZIP_LEVEL = 1  # takes six times as long as a plain write, the default level 33 times, for nearly the same size
 _MANY = 2048  # number of records from which a thread for framing pays off
 _SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
@@ -145,7 +144,7 @@ class FramedFile:
 
 def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
     """Check whether TensorFlow is loaded and computes CRCs faster than this package does."""
-    return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
+    return not crc32c.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
 
 
 class TensorFlowFile:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.push_pull import Destination
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.storage.files import Compression
     from seqrecorder.writing.columns import Sources
 
 

@@ -28,10 +28,9 @@ from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.split_rules import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of, writing
+from seqrecorder.storage.files import STATISTICS, check_compression, check_names, is_url, local_path, origin_of, writing
 from seqrecorder.storage.processes_and_signals import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.tfrecord import check_compression
 from seqrecorder.writing.columns import ColumnSource, check_choice
 from seqrecorder.writing.hooks import check_params
 from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream

@@ -284,7 +284,7 @@ import struct, sys, time, zlib
 from pathlib import Path
 import numpy as np
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord import masked_crc32c
+from seqrecorder.storage.crc32c import masked_crc32c
 
 @sr.record
 class Line:
@@ -357,7 +357,7 @@ import gzip, struct, sys
 from pathlib import Path
 import numpy as np
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord import masked_crc32c
+from seqrecorder.storage.crc32c import masked_crc32c
 
 @sr.record
 class Line:

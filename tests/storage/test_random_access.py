@@ -8,8 +8,9 @@ from faults import on_read
 
 import seqrecorder as sr
 from seqrecorder.storage import shard_reader
+from seqrecorder.storage.crc32c import FOOTER, HEADER, frames, is_framed
 from seqrecorder.storage.shard_reader import SoughtShard
-from seqrecorder.storage.tfrecord import FOOTER, HEADER, frame_starts, frames, is_framed
+from seqrecorder.storage.tfrecord import frame_starts
 
 SIZES = [0, 1, 40, 4095, 4096, 4097, 0, 300_000, 7, 20_000, 5]
 """Of which some lie behind what is small enough to be read, not skipped, and others behind what is skipped."""

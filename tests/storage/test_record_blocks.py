@@ -10,8 +10,8 @@ import pytest
 from tfrecord_files import written
 
 import seqrecorder as sr
+from seqrecorder.storage.crc32c import masked_crc32c
 from seqrecorder.storage.shard_reader import ALONE, RecordReader
-from seqrecorder.storage.tfrecord import masked_crc32c
 
 _GZIP_HEADER = 10
 RECORDS = [bytes([n]) * size for n, size in enumerate([0, 1, 100, 5, 70_000, 3, 0, 4096, 12])]

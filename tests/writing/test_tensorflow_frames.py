@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 from tfrecord_files import framed
 
-from seqrecorder.storage import tfrecord as crc32c
-from seqrecorder.storage.tfrecord import frames, walk_frames
+from seqrecorder.storage import crc32c
+from seqrecorder.storage.crc32c import frames
+from seqrecorder.storage.tfrecord import walk_frames
 
 
 @pytest.mark.parametrize("most", [0, 1, 40, 255, 256, 257, 511, 512, 513, 4096, 4097])

@@ -22,9 +22,9 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
-from seqrecorder.storage.files import files_named
+from seqrecorder.storage.files import check_compression, files_named
 from seqrecorder.storage.shard_reader import RecordReader
-from seqrecorder.storage.tfrecord import check_compression, check_walk
+from seqrecorder.storage.tfrecord import check_walk
 from seqrecorder.wire.read import Feature, WireError, any_feature, list_values, message_spans, name_text
 
 if TYPE_CHECKING:

@@ -10,16 +10,9 @@ import tfrecord_files
 from tfrecord_files import written
 
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord import (
-    FOOTER,
-    HEADER,
-    check_compression,
-    detect_compression,
-    frame_starts,
-    frames,
-    masked_crc32c,
-    walk_frames,
-)
+from seqrecorder.storage.crc32c import FOOTER, HEADER, frames, masked_crc32c
+from seqrecorder.storage.files import check_compression
+from seqrecorder.storage.tfrecord import detect_compression, frame_starts, walk_frames
 
 RECORDS = [b"", b"a", b"b" * 40]
 ENDS = [0, 16, 33, 89]

@@ -10,7 +10,8 @@ from tfrecord_files import frame
 
 import seqrecorder as sr
 from seqrecorder.storage import tfrecord as scan
-from seqrecorder.storage.tfrecord import find_records, masked_crc32c, open_stream, read_batches
+from seqrecorder.storage.crc32c import frames, masked_crc32c
+from seqrecorder.storage.tfrecord import find_records, open_stream, read_batches
 
 RECORDS = [bytes([number]) * (number * 7 % 40) for number in range(12)]
 
@@ -104,7 +105,7 @@ def test_search_crosses_blocks():
 def test_batches_of_checks():
     """Records are checked in batches of eight mebibytes, and read in batches of bounded size, with the same result."""
     large = [bytes([number]) * (5 << 20) for number in range(2)]
-    behind = scan.frames(large).tobytes()
+    behind = frames(large).tobytes()
     data = bytearray(behind + WHOLE + behind)
     data[len(behind) + ENDS[5] + 13] ^= 1
     records, losses = found(bytes(data))

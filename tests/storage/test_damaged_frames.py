@@ -6,8 +6,8 @@ import tfrecord_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.storage import tfrecord as crc32c
-from seqrecorder.storage import tfrecord as damaged_frames
+from seqrecorder.storage import crc32c
+from seqrecorder.storage import crc32c as damaged_frames
 
 LENGTHS = [0, 1, 2, 3, 4, 5, 0, 40, 0, 0, 1500, 12, 5000, 3, 600, 600]
 COMPILED = [(None, None)] if crc32c._other is None else [(None, None), (crc32c._other, crc32c._extend)]

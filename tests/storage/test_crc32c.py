@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tfrecord_files
 
-from seqrecorder.storage import tfrecord as crc32c
+from seqrecorder.storage import crc32c
 
 AROUND_THE_WIDTHS = [0, 1, 4, 31, 32, 33, 63, 64, 65, 836, 1023, 1024, 1025, 1281, 4095, 4096, 4097, 5000, 0, 3]
 SHORT = [*range(70), 96, 97, 0]
