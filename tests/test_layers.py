@@ -43,14 +43,14 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1800, 9),
+    "schema": (1820, 11),
     "wire": (930, 4),
     "storage": (2830, 11),
-    "codec": (3090, 13),
+    "codec": (3070, 13),
     "dataset": (3790, 15),
     "writing": (2920, 12),
     "reading": (3940, 24),
-    "sources": (1850, 9),
+    "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),
     "legacy": (4100, 32),

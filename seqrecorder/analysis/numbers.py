@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.schema.dtypes import widen
+from seqrecorder.schema.half_floats import widen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,9 +14,10 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, is_hub_dataset, nested, objects
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.schema.dtypes import element_type, widen
+from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.exact_values import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.field import Field
+from seqrecorder.schema.half_floats import widen
 from seqrecorder.wire.byte_rows import Blob, bounds
 
 if TYPE_CHECKING:

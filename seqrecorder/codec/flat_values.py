@@ -14,6 +14,7 @@ from seqrecorder.codec.columns import check_threads_of_tensorflow, objects
 from seqrecorder.codec.encode import tensor_header
 from seqrecorder.codec.images import decode_each
 from seqrecorder.errors import FieldProblem
+from seqrecorder.schema.half_floats import narrow
 from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
 from seqrecorder.wire.read import find_entries, fixed_steps, octets_at, payloads, step_payloads, step_pieces
 
@@ -139,7 +140,6 @@ _SHOWN = 16  # bytes of a bad tensor in an error
 _LARGE_LIST = 1 << 20  # bytes; larger feature lists are read in pieces, to bound memory
 _SHORT_TEXT = 256  # mean bytes; longer texts are decoded faster one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
-_F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
 
 @attrs.frozen(eq=False)
@@ -391,7 +391,7 @@ def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows
     if element.name == "uint64" or element.is_time:
         return values.view(element.numpy)
     if element.wire == "float":
-        narrowed = _narrow(values, element.numpy)
+        narrowed = narrow(values, element.numpy)
         with np.errstate(all="ignore"):
             wrong = np.isinf(narrowed.astype(np.float32)) & np.isfinite(values)
     elif element.name == "bool":
@@ -402,23 +402,4 @@ def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows
         narrowed = values.astype(element.numpy)
     message = f"values of {element.name} are expected in {field.feature!r}, got"
     require_all(~wrong, rows, field, message, values, counts=counts)
-    return narrowed
-
-
-def _narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Narrow float32 values, the inverse of `widen`; NaNs are converted by their bits, which a cast may change."""
-    with np.errstate(all="ignore"):
-        narrowed: NDArray[Any] = values.astype(dtype)
-    nan = np.isnan(values)
-    if not nan.any():
-        return narrowed
-    wide = values[nan].view(np.uint32)
-    if dtype.name == "bfloat16":
-        bits = wide >> 16
-        bits |= np.where((bits & 0x7F) == 0, np.uint32(0x40), np.uint32(0))  # else it would become an infinity
-    else:
-        fraction = (wide >> 13) & _F16_FRACTION
-        fraction = np.where(fraction == 0, np.uint32(0x200), fraction)
-        bits = ((wide >> 16) & _SIGN16) | _F16_NAN | fraction
-    narrowed.view(np.uint16)[nan] = bits.astype(np.uint16)
     return narrowed

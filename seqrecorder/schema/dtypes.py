@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError, did_you_mean
+from seqrecorder.schema.half_floats import widen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -209,25 +210,3 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
     if dtype.kind == "S":
         return "bytes"
     return str(dtype.name)
-
-
-# IEEE 754 bit masks of the exponent and the fraction.
-_F16_NAN, _F32_EXPONENT, _F32_FRACTION = 0x7C00, 0x7F800000, 0x007FFFFF
-
-
-def widen(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Convert float16, bfloat16 or float32 values to float32, keeping the bits of every NaN.
-
-    A cast quiets signalling NaNs on some processors, so NaNs are converted by their bits.
-    """
-    if values.dtype.itemsize == 4:  # noqa: PLR2004 - float32
-        return values.astype("<f4", copy=False)
-    bits = np.ascontiguousarray(values).view(np.uint16).astype(np.uint32)
-    if values.dtype.name == "bfloat16":
-        return (bits << 16).view(np.float32)
-    wide: NDArray[np.float32] = values.astype(np.float32)
-    odd = (bits & _F16_NAN) == _F16_NAN
-    if odd.any():
-        exact = ((bits & 0x8000) << 16) | _F32_EXPONENT | ((bits & 0x3FF) << 13)
-        wide = np.where(odd, exact, wide.view(np.uint32)).astype(np.uint32).view(np.float32)
-    return wide

@@ -7,7 +7,6 @@ narrower float. Numpy arrays have a dtype, so they must fit exactly.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import re
 from collections.abc import Mapping
@@ -622,34 +621,6 @@ def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
             expected = f"{element.name} in [{limits.min}, {limits.max}]"
             raise Mismatch(expected, str(array[index]), index)
     return array.astype(element.numpy)
-
-
-def require_utf8(value: object) -> None:
-    """Raise `Mismatch` for text that UTF-8 cannot encode (lone surrogates).
-
-    Args:
-        value: str, object array of str, `SparseVector`, or a list of these.
-    """
-    if isinstance(value, SparseVector):
-        require_utf8(value.values)
-    elif isinstance(value, list):
-        for step, item in enumerate(value):
-            try:
-                require_utf8(item)
-            except Mismatch as mismatch:
-                raise mismatch.inside(step) from None
-    else:
-        array = np.asarray(value, object)
-        texts = array.ravel().tolist()
-        with contextlib.suppress(UnicodeEncodeError):
-            "".join(texts).encode()  # one call for all texts is far faster than one per text
-            return
-        for position, text in enumerate(texts):
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                index = tuple(int(i) for i in np.unravel_index(position, array.shape))
-                raise Mismatch("text that UTF-8 can hold", f"{text!r}, with a lone surrogate", index) from None
 
 
 def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector:

@@ -22,9 +22,9 @@ from seqrecorder.schema.exact_values import (
     exact_sparse,
     holds_encoded,
     plain_image,
-    require_utf8,
     same_bits,
 )
+from seqrecorder.schema.utf8 import require_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

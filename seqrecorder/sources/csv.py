@@ -10,7 +10,8 @@ import csv
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
-from seqrecorder.sources.text import STDIN, UNPACKING_ERRORS, check_utf8, opened_text
+from seqrecorder.schema.utf8 import check_utf8
+from seqrecorder.sources.text import STDIN, UNPACKING_ERRORS, opened_text
 from seqrecorder.storage.files import local_path
 from seqrecorder.writing.columns import SkippingSource
 from seqrecorder.writing.hooks import check_params, hook_params

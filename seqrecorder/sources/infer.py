@@ -20,9 +20,10 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
+from seqrecorder.schema.utf8 import check_utf8
 from seqrecorder.sources.rows import ranks_of
 from seqrecorder.sources.tables import open_table
-from seqrecorder.sources.text import CONLLU_COLUMNS, check_utf8, series_in, split_sentences
+from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
 from seqrecorder.storage.files import files_named, natural_order
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.exact_values import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
+from seqrecorder.schema.utf8 import check_utf8
 from seqrecorder.storage.files import files_named, local_path, natural_order, open_packed
 from seqrecorder.writing.columns import ColumnSource, SkippingSource, check_choice, check_columns
 
@@ -74,16 +75,6 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\n")
         except UNPACKING_ERRORS as error:
             raise SourceError(f"{name_of(path)}, after line {number}: {error}") from error
-
-
-def check_utf8(text: str, encoding: str = "UTF-8") -> None:
-    """Raise `SourceError` if a string contains bytes that were invalid in the encoding of its file."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            octets = text[error.start : error.end].encode("utf-8", "surrogateescape")
-            raise SourceError(f"expected {encoding}, got the bytes {octets!r} at character {error.start}") from None
 
 
 @contextlib.contextmanager

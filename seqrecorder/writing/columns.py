@@ -37,7 +37,8 @@ from seqrecorder.codec.columns import (
 from seqrecorder.codec.encode import columns_of_dictionaries, value_size
 from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
-from seqrecorder.schema.exact_values import Mismatch, SparseVector, exact_array, require_utf8
+from seqrecorder.schema.exact_values import Mismatch, SparseVector, exact_array
+from seqrecorder.schema.utf8 import require_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,7 +9,8 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.schema.dtypes import element_type
-from seqrecorder.schema.exact_values import Mismatch, exact_array, exact_scalar, exact_sparse, require_utf8, same_bits
+from seqrecorder.schema.exact_values import Mismatch, exact_array, exact_scalar, exact_sparse, same_bits
+from seqrecorder.schema.utf8 import require_utf8
 
 
 class Colour(str, enum.Enum):

@@ -9,7 +9,6 @@ import pytest
 from tfrecord_files import frame
 
 import seqrecorder as sr
-from seqrecorder.storage import tfrecord as scan
 from seqrecorder.storage.crc32c import frames, masked_crc32c
 from seqrecorder.storage.tfrecord import find_records, open_stream, read_batches
 
