@@ -13,7 +13,7 @@ import pytest
 import seqrecorder as sr
 
 PACKAGE = Path(sr.__file__).parent
-MOST = {"write": 18, "read": 16, "read_records": 14, "selection": 14, "verify": 12}
+MOST = {"write": 18, "read": 18, "read_records": 14, "selection": 14, "verify": 12}
 
 
 @sr.record

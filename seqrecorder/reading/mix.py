@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.cardinality import counted
 from seqrecorder.reading.order import check_seed, random_numbers
 from seqrecorder.reading.oversampling import is_weight
-from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,11 +26,11 @@ from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
+from seqrecorder.reading.cardinality import with_cardinality
 from seqrecorder.reading.elements import Elements
 from seqrecorder.reading.order import Limits, StreamOptions, check_seed, record_length
 from seqrecorder.reading.oversampling import oversampling
 from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
-from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
     import os
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.derived_fields import Output
-    from seqrecorder.reading.strategy import Batches, Strategy
+    from seqrecorder.reading.strategy import Strategy
     from seqrecorder.schema.schema import Schema
 
 
@@ -244,7 +244,7 @@ def read(
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The only external state is assertions, which have nothing to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
+    return with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
 
 
 def _warn_of_shapes(strategy: Strategy) -> None:
@@ -309,13 +309,3 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
         return (Limits(record_length(origin.schema, strategy.length_field, length_of), least, most),)
     cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # these read the fields of one group only
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
-
-
-def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known: bool) -> Any:
-    if epochs is None and batches.count == 0:
-        raise OptionError(f"epochs=None: {where} has empty epochs, so an endless iteration would never yield a batch")
-    if epochs is None:
-        return counted(batches.dataset, -1)
-    if batches.count < 0 or not known:
-        return batches.dataset
-    return counted(batches.dataset, batches.before + batches.count * epochs)

@@ -6,7 +6,6 @@ The strategies themselves are in `seqrecorder.reading.batching`; the order of re
 from __future__ import annotations
 
 import logging
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,10 +17,9 @@ from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError, check_count
 from seqrecorder.reading.order import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
-from seqrecorder.reading.tfdata_ops import Traced
+from seqrecorder.reading.prefetching import map_batches
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.field import DEFAULT_GROUP
-from seqrecorder.storage.processes_and_signals import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,15 +33,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-# A batch below both limits takes about as long to hand to another thread as to make.
-_SMALL_BATCH = 1 << 14  # bytes of the stored records
-_SMALL_TENSORS = 1 << 18  # bytes of the padded tensors
 _SMALL_WINDOW = 1 << 25  # stored bytes; planning a larger window ahead would delay the first batch
-_AHEAD_BYTES = 1 << 27  # stored bytes of the batches that are being made or wait for the consumer
-
-_WAITING = 64  # number of small batches to prefetch; handing one over takes about as long as making it
-_SLOW = ("png", "jpeg", "tensor")
-
 WINDOW = 1024
 """Records per window of the stream, unless a strategy needs another number."""
 
@@ -98,29 +88,8 @@ class Feed:
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
     def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
-        """Map a function over batches, in order, with prefetching.
-
-        Small batches are made by one thread, which prefetches many of them, because handing a batch to another thread
-        takes as long as making it. Larger batches are made in parallel, four per core, so that no core waits for work.
-        At least two batches are in flight, and otherwise at most 128 MiB of stored records.
-
-        A batch is small if both its stored records and its padded tensors are small. It is treated as large if its size
-        is unknown (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
-
-        Args:
-            batches: `tf.data.Dataset` of batches.
-            make: function that converts a batch to an element; tuples are unpacked.
-            batch_size: records or rows per batch.
-            width: minimum padded length, in steps; by default, batches are as long as their longest record.
-        """
-        origin, stored = self.origin, batch_size * self.origin.mean_bytes
-        traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
-        slow = self.parser.images or any(field.storage in _SLOW for field in self.parser.schema.fields)
-        known = origin.compression is None and origin.longest is not None and not slow
-        tensors = _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest)
-        if known and stored <= _SMALL_BATCH and tensors <= _SMALL_TENSORS:
-            return traced.mapped(batches).prefetch(_WAITING)
-        return traced.mapped(batches, parallel=max(2, min(4 * cores(), _AHEAD_BYTES // max(1, stored))))
+        """Map a function over batches, in order (see `prefetching.map_batches`)."""
+        return map_batches(self.origin, self.parser, batches, make, batch_size, width=width)
 
     def group(self) -> str:
         """Return the name of the first alignment group.
@@ -278,24 +247,6 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
     )
 
 
-def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Compute an upper bound on the bytes of an element, not counting text itself; infinity for ragged tensors.
-
-    Args:
-        spec: structure, shapes and dtypes of the element.
-        rows: size to assume for a first dimension that is not static.
-        longest: size to assume for any other dimension that is not static.
-    """
-    import tensorflow as tf
-
-    parts = tf.nest.flatten(spec)
-    if not all(isinstance(part, tf.TensorSpec) for part in parts):
-        return math.inf
-    shapes = ((part.dtype.size, part.shape.as_list()) for part in parts)
-    known = ((size, [*(rows if n is None else n for n in shape[:1]), *shape[1:]]) for size, shape in shapes)
-    return float(sum(size * math.prod(longest if n is None else n for n in shape) for size, shape in known))
-
-
 @attrs.frozen
 class Batches:
     """Batches that a strategy reads, and their number.
@@ -317,13 +268,6 @@ def shape_of(lengths: Any, width: Any) -> Any:
 
     rows = tf.size(lengths, tf.int64)
     return tf.stack([rows, rows * tf.cast(width, tf.int64), tf.reduce_sum(lengths)])[tf.newaxis]
-
-
-def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
-    """Compute the number of batches from the number of records; return -1 if `records` is -1 (unknown)."""
-    if records < 0:
-        return -1
-    return records // size if drop_remainder else -(-records // size)
 
 
 @attrs.frozen

@@ -150,63 +150,11 @@ def _tensor_of(value: Any) -> Any:
     return value if isinstance(value, tf.RaggedTensor | tf.SparseTensor) else tf.convert_to_tensor(value)
 
 
-_ZEROS = 1 << 12  # zeros per element before unbatching, so that the function is called rarely
-
-
 def undealt() -> Any:
     """Build an endless `tf.data.Dataset` of int64 that the tf.data service does not shard among workers."""
     import tensorflow as tf
 
     return staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
-
-
-def _zeros(_: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.zeros([_ZEROS], tf.int64)
-
-
-def counted(dataset: Any, count: int) -> Any:
-    """Set the cardinality of a dataset without checking it.
-
-    `assert_cardinality` would fail in the workers of the tf.data service, because the files are sharded among them.
-    Instead, this chooses between the dataset and an endless one, and takes `count` elements. It always chooses the
-    dataset, but `tf.data` considers the choice infinite, so the result has cardinality `count`.
-
-    >>> import tensorflow as tf
-    >>> odd = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)
-    >>> known = counted(odd, 4)
-    >>> int(odd.cardinality()), int(known.cardinality()), int(known.skip(1).cardinality()), len(list(known))
-    (-2, 4, 3, 4)
-
-    Args:
-        dataset: `tf.data.Dataset` to set the cardinality of.
-        count: number of its elements, or -1 (`tf.data.INFINITE_CARDINALITY`).
-    """
-    import tensorflow as tf
-
-    other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
-    scalar = tf.TensorSpec([], tf.int64)
-    zeros = made_once("zeros", scalar, lambda: Traced.of(_zeros, scalar, dense=True)).mapped(undealt())
-    turns = staged(tf.raw_ops.UnbatchDataset, scalar, input_dataset=zeros)
-    taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
-    taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
-    return tf.data.experimental.from_variant(tf.data.experimental.to_variant(taken), dataset.element_spec)
-
-
-def _blank(spec: Any) -> Any:
-    """Build an element of zeros for a spec; dimensions of unknown size are 0."""
-    import tensorflow as tf
-
-    if isinstance(spec, tf.SparseTensorSpec):
-        rank = spec.shape.rank
-        return tf.SparseTensor(tf.zeros([0, rank], tf.int64), tf.zeros([0], spec.dtype), tf.zeros([rank], tf.int64))
-    if isinstance(spec, tf.RaggedTensorSpec):
-        values = tf.zeros([0, *(size or 0 for size in spec.shape[spec.ragged_rank + 1 :])], spec.dtype)
-        for _ in range(spec.ragged_rank):
-            values = tf.RaggedTensor.from_row_splits(values, tf.zeros([1], spec.row_splits_dtype))
-        return values
-    return tf.zeros([size or 0 for size in spec.shape], spec.dtype)
 
 
 def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:

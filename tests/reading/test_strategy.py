@@ -11,9 +11,10 @@ import tensorflow as tf
 import seqrecorder as sr
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import resolve
-from seqrecorder.reading import strategy
+from seqrecorder.reading import prefetching
 from seqrecorder.reading.order import StreamOptions
-from seqrecorder.reading.strategy import Feed, _bytes_of
+from seqrecorder.reading.prefetching import _bytes_of
+from seqrecorder.reading.strategy import Feed
 from seqrecorder.schema.display import number_of
 
 
@@ -69,7 +70,7 @@ def test_batches_are_made_ahead_as_their_size_allows(
     clips: Path, monkeypatch: pytest.MonkeyPatch, size: int, cores: int, most: int
 ) -> None:
     """Batches come in order; four for each core wait to be taken, of large ones 128 MiB, and 64 of up to 16 KiB."""
-    monkeypatch.setattr(strategy, "cores", lambda: cores)
+    monkeypatch.setattr(prefetching, "cores", lambda: cores)
     feed = feed_of(clips)
     record = feed.origin.mean_bytes
     assert record < 1 << 14 < 2 * record
@@ -82,7 +83,7 @@ def test_of_what_grows_when_it_is_parsed_few_are_made_ahead(
     clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small records whose tensors are large, may be, or take long are made four for each core at a time."""
-    monkeypatch.setattr(strategy, "cores", lambda: 2)
+    monkeypatch.setattr(prefetching, "cores", lambda: 2)
     assert made_ahead(feed_of(clips), 1, [100, 100]) > 9
     assert made_ahead(feed_of(clips), 1, [300, 300]) <= 9
     assert made_ahead(feed_of(clips), 1, width=10) > 9

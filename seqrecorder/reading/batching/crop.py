@@ -9,8 +9,9 @@ import attrs
 from seqrecorder.codec.graph_ops import NUMBERS, Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.cardinality import batch_count
 from seqrecorder.reading.order import JointLength, Limits, draw_below, record_length
-from seqrecorder.reading.strategy import Batches, PaddedBatches, batch_count, one_of, positive, shape_of
+from seqrecorder.reading.strategy import Batches, PaddedBatches, one_of, positive, shape_of
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:

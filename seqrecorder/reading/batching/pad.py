@@ -9,16 +9,8 @@ import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError, check_count
-from seqrecorder.reading.strategy import (
-    Batches,
-    PaddedBatches,
-    batch_count,
-    by_group,
-    fit_lengths,
-    one_of,
-    positive,
-    shape_of,
-)
+from seqrecorder.reading.cardinality import batch_count
+from seqrecorder.reading.strategy import Batches, PaddedBatches, by_group, fit_lengths, one_of, positive, shape_of
 from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from seqrecorder.dataset.split_rules import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import rows_of, with_end
 from seqrecorder.reading.batching.step_slices import buffered_apart, cut_batches, groups_of_steps, only_needed
+from seqrecorder.reading.cardinality import batch_count
 from seqrecorder.reading.derived_fields import Shift
 from seqrecorder.reading.order import draw_below
-from seqrecorder.reading.strategy import Batches, Carried, Strategy, batch_count, not_negative, one_of, positive
+from seqrecorder.reading.strategy import Batches, Carried, Strategy, not_negative, one_of, positive
 from seqrecorder.reading.tfdata_ops import rebatched, scanned
 from seqrecorder.storage.processes_and_signals import cores
 
