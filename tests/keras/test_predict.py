@@ -1,11 +1,13 @@
 """Predictions in the order of the records."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from combinations import all_at_night
 from walks import LENGTHS, walk
 
 import seqrecorder as sr
@@ -403,8 +405,17 @@ def cross_entropy(logits: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return -np.log(shares[np.arange(len(classes)), classes])
 
 
-@pytest.mark.parametrize("batch", STRATEGIES, ids=lambda batch: type(batch).__name__)
-@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight", "sum"])
+@pytest.mark.parametrize(
+    ("batch", "reduction"),
+    all_at_night(
+        itertools.product(STRATEGIES, ["sum_over_batch_size", "mean_with_sample_weight", "sum"]),
+        [
+            *((batch, "sum_over_batch_size") for batch in STRATEGIES),
+            *((STRATEGIES[1], reduction) for reduction in ("mean_with_sample_weight", "sum")),
+        ],
+    ),
+    ids=str,
+)
 def test_metrics_count_steps_whatever_the_batches(labelled: Any, batch: Any, reduction: str) -> None:
     """Losses and metrics of two outputs are numpy's over all steps, by weight, in every strategy and reduction."""
     path, records = labelled

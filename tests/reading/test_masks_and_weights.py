@@ -1,5 +1,6 @@
 """Every loss of Keras that takes what `read` gives has the value that numpy works out from the records."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -399,20 +401,25 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+EVERY = (
+    None,
+    sr.Pad(3),
+    sr.Bucket(3),
+    sr.Ragged(3),
+    sr.Crop(2, batch_size=3),
+    sr.Window(3, batch_size=3),
+    sr.Unroll(3, 3),
+)
+
+
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        None,
-        sr.Pad(3),
-        sr.Bucket(3),
-        sr.Ragged(3),
-        sr.Crop(2, batch_size=3),
-        sr.Window(3, batch_size=3),
-        sr.Unroll(3, 3),
-    ],
+    ("strategy", "target"),
+    all_at_night(
+        itertools.product(EVERY, ["failed", "verdict"]),
+        [*((strategy, "failed") for strategy in EVERY), (EVERY[1], "verdict")],
+    ),
     ids=str,
 )
-@pytest.mark.parametrize("target", ["failed", "verdict"])
 def test_targets_that_are_none_weigh_nothing(judged: Path, strategy: Any, target: str) -> None:
     """The record of no verdict has weight 0, alone and multiplied by the weights of users and of classes."""
     words = {"verdict": sr.Vocabulary(["yes", "no"], padding=None, oov_buckets=0)}

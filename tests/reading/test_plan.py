@@ -68,6 +68,7 @@ def read_shapes(batches: Any, strategy: Any) -> tuple[list[tuple[int, int | None
 # In the order of the files, one of each way of planning; in that of a seed, each strategy, and once each way to cut,
 # to leave out and to pad.
 AT_NIGHT = ("pad, leaving out", "ragged, full", "budget in multiples", "budget, dropping", "longest of one")
+AT_NIGHT += ("quantile", "budget of multiples", "window, dropping", "pack, cutting")
 UNSHUFFLED = ("boundaries", "sorted", "window", "pack")
 
 

@@ -155,7 +155,7 @@ SPANS = [("2021-03-08", None), (None, "2021-03-27"), ("2021-03-08", "2021-03-24"
     ("number", "span"),
     all_at_night(
         itertools.product(range(len(SPANNED)), range(len(SPANS))),
-        [(number, number % len(SPANS)) for number in range(len(SPANNED)) if number not in (2, 9, 10, 11)],
+        [(number, number % len(SPANS)) for number in range(len(SPANNED)) if number not in (1, 2, 5, 8, 9, 10, 11)],
     ),
 )
 def test_windows_of_a_span_are_those_made_one_by_one(dated, dated_path: Path, number: int, span: int) -> None:
@@ -212,7 +212,11 @@ STEPS = {"all": slice(None), "from the third": slice(3, None), "every other": sl
     ("dtype", "steps"),
     all_at_night(
         itertools.product(TIMES, STEPS),
-        [*((dtype, "all") for dtype in TIMES), ("datetime64[h]", "from the third"), ("float64", "every other")],
+        [
+            *((dtype, "all") for dtype in ("datetime64[ns]", "datetime64[D]", "uint64")),
+            ("datetime64[h]", "from the third"),
+            ("float64", "every other"),
+        ],
     ),
 )
 def test_a_span_is_of_any_times(tmp_path: Path, dtype: str, steps: str) -> None:
