@@ -29,7 +29,7 @@ from seqrecorder.errors import (
     OptionError,
     SchemaMismatchError,
 )
-from seqrecorder.schema.evolution import source_of
+from seqrecorder.schema.evolution import obstacles_to_append
 from seqrecorder.storage.files import (
     ASSETS,
     BESIDE_MANIFEST,
@@ -224,12 +224,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         old = parse_manifest(text, dataset)
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
-        if schema.fields != old.schema.fields and not schema.extends(old.schema):
-            # New optional fields are allowed if the dataset already has their alignment group.
-            new = [field for field in schema.fields if source_of(field, old.schema.fields) is None]
-            fitting = {field.name for field in new if not field.is_list or field.group in old.schema.groups}
-            every = schema.changes_since(old.schema)
-            obstacles = [change for change in every if not (change.compatible and change.field in fitting)] or every
+        if schema.fields != old.schema.fields and (obstacles := obstacles_to_append(old.schema.fields, schema.fields)):
             raise SchemaMismatchError(
                 f"append=True: {dataset} was written with other fields; new ones must be optional or have a default, "
                 "and be in existing alignment groups. Change the class, or write the dataset again "

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.schema.exact_values import same_bits
-from seqrecorder.schema.field import brief
+from seqrecorder.schema.field import brief, groups_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,6 +85,24 @@ def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
     if common != [other.name for other in stored if other.name in common]:
         result.append(Change("order", f"{', '.join(common)} in the class", compatible=True))
     return result
+
+
+def obstacles_to_append(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
+    """List the changes that keep records of a class from being appended to a dataset; empty if they fit.
+
+    New fields must have a default or be optional, and new feature lists must be in existing alignment groups.
+
+    Args:
+        stored: fields of the dataset.
+        wanted: fields of the class.
+    """
+    every, names = changes(stored, wanted), {field.name for field in stored}
+    kept, groups = [field for field in wanted if field.name in names], groups_among(stored)
+    if kept == list(stored) and groups_among(wanted) == groups and all(change.compatible for change in every):
+        return []
+    new = [field for field in wanted if source_of(field, stored) is None]
+    fitting = {field.name for field in new if not field.is_list or field.group in groups}
+    return [change for change in every if not (change.compatible and change.field in fitting)] or every
 
 
 def _added(field: Field, stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Change:

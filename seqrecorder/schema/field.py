@@ -431,6 +431,13 @@ def _check_derived_names(owner: str, fields: Sequence[Field]) -> None:
                 )
 
 
+def groups_among(fields: Sequence[Field]) -> tuple[str, ...]:
+    """List the alignment groups of fields: the default group first, groups with a rate last."""
+    names = dict.fromkeys(field.group for field in fields if field.is_list)
+    rated = {field.group for field in fields if field.per_step is not None}
+    return tuple(sorted(names, key=lambda name: (name != DEFAULT_GROUP, name in rated)))
+
+
 def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
     """Map each alignment group with a rate to a pair: the first field of the group that it follows, and the rate.
 

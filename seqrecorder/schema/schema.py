@@ -21,7 +21,6 @@ from seqrecorder.schema.display import cut, html_table, join
 from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.exact_values import Mismatch, advice, describe
 from seqrecorder.schema.field import (
-    DEFAULT_GROUP,
     Field,
     arguments_of,
     brief,
@@ -29,6 +28,7 @@ from seqrecorder.schema.field import (
     feature_names,
     field_from_dict,
     field_to_dict,
+    groups_among,
     rates_of,
 )
 
@@ -188,9 +188,7 @@ class Schema:
     @functools.cached_property
     def groups(self) -> tuple[str, ...]:
         """Names of the alignment groups: the default group first, groups with a rate last."""
-        names = dict.fromkeys(field.group for field in self.fields if field.is_list)
-        rated = {field.group for field in self.fields if field.per_step is not None}
-        return tuple(sorted(names, key=lambda name: (name != DEFAULT_GROUP, name in rated)))
+        return groups_among(self.fields)
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
@@ -317,18 +315,6 @@ class Schema:
         [('x: dtype int32 in the data, int64 in the class', True)]
         """
         return changes(stored.fields, self.fields)
-
-    def extends(self, stored: Schema) -> bool:
-        """Check whether records of `stored` fit into a dataset of this schema.
-
-        New fields must have a default or be optional, and new feature lists must be in existing alignment groups.
-        """
-        known = {field.name for field in stored.fields}
-        return (
-            tuple(field for field in self.fields if field.name in known) == stored.fields
-            and self.groups == stored.groups
-            and all(change.compatible for change in self.changes_since(stored))
-        )
 
     def require_readable(self, stored: Schema, where: str) -> None:
         """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
