@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -340,14 +341,16 @@ def caller_of(model: Any) -> Callable[[Any], tuple[Any, Any]]:
         part = part.to_tensor() if hasattr(part, "row_lengths") else part
         return part if is_tensorflow else np.asarray(part)
 
-    def call(features: Any) -> tuple[Any, Any]:
-        return model(features, training=False), sum(map(keras.ops.sum, getattr(model, "losses", ())))
-
+    call: Any = functools.partial(_call, model)  # TensorFlow, which warns of many traces, counts those of each apart
     if is_tensorflow and isinstance(model, keras.Model) and not model.run_eagerly:
         import tensorflow as tf
 
         call = tf.function(call, autograph=False, reduce_retracing=True)
     return lambda features: call(keras.tree.map_structure(taken, features))
+
+
+def _call(model: Any, features: Any) -> tuple[Any, Any]:
+    return model(features, training=False), sum(map(keras.ops.sum, getattr(model, "losses", ())))
 
 
 _INDEX = "predict/index"

@@ -345,7 +345,7 @@ class DerivedFields:
             carried: mapping from tensor that the strategy adds to its source field (see `Carried.names`).
 
         Raises:
-            OptionError: a target with missing values has ragged steps.
+            OptionError: a target with missing values has ragged steps, or neither weights nor a mask.
         """
         shifts = {each.name: each for each in self.derivations if isinstance(each, Shift)}
         observed = {each.source: each for each in self.derivations if isinstance(each, Observed)}
@@ -363,6 +363,11 @@ class DerivedFields:
                     )
                 # A strategy adds the same tensors for the mask as for the field.
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
+                if self.weights is False and of[-1] not in {*names_of(self.inputs), *names_of(self.targets)}:
+                    raise OptionError(
+                        f"weights=False: the target {name!r} is 0 where its value is missing, which only weights tell: "
+                        f"leave weights out, or name {of[-1]!r} among the inputs or targets, for a loss of your own"
+                    )
             counts[name] = tuple(of)
         return counts
 

@@ -373,6 +373,17 @@ def test_predictions_have_one_output(walks: Path) -> None:
 
 
 LABELLED = [1, 9, 4, 25, 2, 1, 13, 40, 3, 7]
+
+
+def test_every_call_is_traced_for_itself(walks: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """TensorFlow does not warn of retracing when datasets are evaluated one after the other."""
+    model = keras.Sequential([keras.Input((None, 1)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    for _ in range(7):
+        sr.keras.evaluate(model, walks, batch=sr.Pad(16), inputs="x", targets="x", steps=slice(1))
+    assert "retracing" not in caplog.text
+
+
 STRATEGIES = [
     sr.Pad(4), sr.Bucket(4), sr.Bucket(3, boundaries="sorted", warm_up="largest"), sr.TokenBudget(50), sr.Ragged(4),
     sr.Pack(50, 3), sr.Pack(16, 3, too_long="split"), sr.Unroll(3, 6), sr.Window(7, batch_size=5, tail="pad"),

@@ -154,6 +154,16 @@ def test_ragged_steps_are_masked_as_inputs(data: Path) -> None:
         sr.read(data, inputs="temp", targets="gusts", **options)
 
 
+def test_targets_without_weights_need_their_mask(data: Path) -> None:
+    """A missing target is 0: without weights, its mask is among the inputs or the targets, or it is an error."""
+    options = {"batch": sr.Pad(5), "missing": "mask", "fields": FIELDS, "weights": False}
+    with pytest.raises(sr.OptionError, match="weights=False: the target 'temp' is 0 .* 'temp_observed' among"):
+        sr.read(data, inputs="at", targets="temp", **options)
+    for names in ({"inputs": ("at", "temp_observed"), "targets": "temp"}, {"targets": ("temp", "temp_observed")}):
+        [(_, _)] = sr.read(data, **{"inputs": "at", **names}, **options)
+    [(_, _)] = sr.read(data, inputs="temp", targets="at", **options)
+
+
 def test_a_forecast_trains_on_what_was_observed(data: Path) -> None:
     """The loss is the mean over the next steps that were observed, and `fit` takes values and mask as inputs."""
     inputs = {"temp": "temp", "seen": "temp_observed"}
