@@ -472,7 +472,12 @@ def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
 
 def _bad_keys(schema: Schema, row: Mapping[Any, Any], names: Mapping[str, str]) -> list[FieldProblem]:
     problems = [
-        FieldProblem(str(name), (), f"a field of {schema.name}{did_you_mean(name, names)}", "a key that is none")
+        FieldProblem(
+            str(name),
+            (),
+            f"a field of {schema.name}{did_you_mean(name, names)}",
+            "another key (of JSON lines, extra='ignore' leaves it out)",
+        )
         for name in row
         if name not in names
     ]

@@ -86,11 +86,13 @@ def predict(
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
-            which steps the output has; the model has several outputs; or an option is for training.
+            which steps the output has; the model has several outputs; an option is for training; or records are left
+            out without `keep`.
     """
     batch = _checked(batch, options, join=join)
     cuts = isinstance(batch, (Window, Unroll, Pack))
-    schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema.select(options.get("fields"))
+    origin = resolve(path, split, schema=options.get("schema"), lengths_only=True)
+    schema = origin.schema.select(options.get("fields"))
     kept = _Kept.of(schema, batch, keep, options)
     of_inputs = _groups_of(inputs, schema)
     chosen = None if steps_of is None else schema[steps_of].group
@@ -132,7 +134,7 @@ def predict(
                 for value, of in zip([outputs, *values], of_steps, strict=True)
             ]
             by_record.setdefault(int(index[position]), []).append((int(order[position]), cells))
-    if not by_record:
+    if not by_record and (keep or origin.records <= 0):
         return []
     results = {
         at: [
@@ -143,6 +145,14 @@ def predict(
     }
     nothing = [column[:0] for column in next(iter(results.values()))] if cuts else []
     positions = _positions(path, split, results, options) if cuts else sorted(results)
+    skips = keep or "shard" in options or "on_corrupt" in options
+    left = 0 if skips else origin.records - len(positions)
+    if left > 0:
+        raise OptionError(
+            f"predict: {left} of {origin.records} records are left out, so that results would not stand beside their "
+            "records: pass keep= to know whose they are, such as a key, or leave out what drops records (empty, "
+            "too_long, min_length, max_length)"
+        )
     rows = [results.get(at, nothing) for at in positions]
     return [kept.named(row, once=cuts) if keep else row[0] for row in rows]
 

@@ -62,7 +62,8 @@ def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) 
     kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
     if not np.all(kept):
         index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
-        advice = f"; give {element.name} (`.astype`; of tables `cast=True`), or declare {before.dtype}"
+        give = f"give {element.name} (`.astype`; of tables `cast=True`)"
+        advice = f"; {'round first (pandas: `.dt.floor`)' if element.is_time else give}, or declare {before.dtype}"
         raise Mismatch(
             f"values that {element.name} holds exactly",
             f"{before[index]!r} of dtype {before.dtype}{advice}",

@@ -682,7 +682,7 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
         raise OptionError(
             f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)} of {table.name}"
             f" ({len(unused)} such: {', '.join(unused)}); columns={{'field': 'column'}} maps names, and "
-            f"seqrecorder.from_table(..., extra='ignore') leaves columns out"
+            f"extra='ignore' leaves columns out"
         )
     return unused
 

@@ -375,6 +375,32 @@ def test_predictions_have_one_output(walks: Path) -> None:
 LABELLED = [1, 9, 4, 25, 2, 1, 13, 40, 3, 7]
 
 
+@sr.record
+class User:
+    user: str = sr.context(str, key=True)
+    d: np.ndarray = sr.feature_list("float32")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch": sr.Bucket(4, empty="drop")},
+        {"batch": sr.Pad(4), "min_length": 1},
+        {"batch": sr.Pad(2), "max_length": 0},
+    ],
+    ids=str,
+)
+def test_results_stand_beside_the_records(tmp_path: Path, options: Any) -> None:
+    """What leaves records out goes with `keep`, which tells whose results there are."""
+    sr.write([User(f"u{n}", np.full(0 if n == 2 else 3, n)) for n in range(6)], tmp_path / "d")
+    layers = [keras.Input((None,)), keras.layers.Reshape((-1, 1)), keras.layers.GlobalAveragePooling1D()]
+    model, kept = keras.Sequential(layers), [2] if "max_length" in options else [0, 1, 3, 4, 5]
+    with pytest.raises(sr.OptionError, match=f"predict: {6 - len(kept)} of 6 records are left out.*pass keep="):
+        sr.keras.predict(model, tmp_path / "d", inputs="d", **options)
+    found = sr.keras.predict(model, tmp_path / "d", inputs="d", keep="user", **options)
+    assert [result["user"] for result in found] == [f"u{n}" for n in kept]
+
+
 def test_every_call_is_traced_for_itself(walks: Path, caplog: pytest.LogCaptureFixture) -> None:
     """TensorFlow does not warn of retracing when datasets are evaluated one after the other."""
     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Dense(1)])
