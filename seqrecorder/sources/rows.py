@@ -491,9 +491,12 @@ class RowGroups(TableSource):
     def _not_constant(self, table: Any, name: str, field: Field, row: int) -> SourceError:
         group = ", ".join(f"{by}={table[by][row].as_py()!r}" for by in self.by) or "of all rows"
         first, second = (table[name][index].as_py() for index in (row, row + 1))
+        advice = "declare a feature_list, or make the groups smaller by another column"
+        if any(value in (None, "") for value in (first, second)):
+            advice = f"a cell is empty: fill it first, for example by frame.groupby(...)[{name!r}].transform('first')"
         return SourceError(
             f"column {name!r}, for the context field {field.name!r}, is not constant in the group {group}: "
-            f"{first!r}, then {second!r}; declare a feature_list, or make the groups smaller by another column"
+            f"{first!r}, then {second!r}; {advice}"
         )
 
     def _count_times(self, table: Any, inside: NDArray[np.bool_]) -> None:
