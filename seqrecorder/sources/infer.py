@@ -267,6 +267,8 @@ class _Drafted:
                 if key is None:
                     self.comments[field.name].append(f"a guess: distinct in all {self.table.num_rows} rows")
                 break
+            if chosen:
+                self.comments[field.name].append(f"{field.element.name} cannot be a key: cast it by .astype('int64')")
         schema = Schema(self.name, tuple(self.fields))
         comments = {name: "; ".join(notes) for name, notes in self.comments.items() if notes}
         text = _DRAFT_HEAD + draft(schema, comments=comments, notes=self.notes)
