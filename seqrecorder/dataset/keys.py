@@ -410,8 +410,8 @@ class UniqueKeys:
             other = int(earlier[first]) - self._old_count
             where = f"record {other}" if other >= 0 else f"a record that is in {self._old_label} already"
             raise DuplicateKeyError(
-                f"has the key of {where}; make keys unique, number the chunks of a sequence with chunk=True, or "
-                f"pass on_duplicate='first', which drops {doubled.size} of the {usable.size} records checked here",
+                f"has the key of {where}; make keys unique, as with the file's name, number the chunks by chunk=True, "
+                f"or pass on_duplicate='first', which drops {doubled.size} of the {usable.size} records checked here",
                 position=int(positions[first]),
                 key=getattr(records[usable[first]], self._key.name),
             )

@@ -40,7 +40,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
 
     States are variables, not weights: weights load into a model with another number of slots. `get_states` and
     `set_states` copy the states. Training has states of its own, so validation and predictions in between do not change
-    them. A batch of one row uses the first slot.
+    them. A batch of one row uses the first slot. `keras.saving.load_model` finds this class once it has been imported.
 
     Args:
         layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` (of one or more cells) that runs forwards, is not stateful and does

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
+# Ends of the names of tensors that batches have with an option only.
+_ADDED_BY = {
+    "the strategy's mask_name=": ("mask",),
+    "the strategy's seed_name=": ("seed",),
+    "missing='mask'": ("_observed",),
+    "Pack": ("segment_ids", "positions"),
+    "Unroll": ("reset", "segment_index", "total_length"),
+    "Window's horizon=": ("_horizon", "horizon_length"),
+}
+
+
 def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     """Select the fields to parse or derive, and check the names in elements.
 
@@ -56,9 +67,10 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
         if base not in _field_names(schema):
             # A name with a slash is one that `predict` adds for itself.
             everything = [*_field_names(schema), *flags, *(each for each in carried_names if "/" not in each)]
-            raise OptionError(
-                f"{schema.name} gives no {name!r}{did_you_mean(name, everything)}; it gives {', '.join(everything)}"
-            )
+            adding = [option for option, ends in _ADDED_BY.items() if name.endswith(ends)]
+            advice = f", which {adding[0]} adds" if adding and type(options.strategy).__name__ not in adding else ""
+            close = did_you_mean(name, everything)
+            raise OptionError(f"{schema.name} gives no {name!r}{close}{advice}; it gives {', '.join(everything)}")
         names.append(base)
     others = _other_groups(chosen, options)
     asked = [others[name] for name in wanted if name in others]

@@ -52,12 +52,7 @@ T = TypeVar("T")
 
 @overload
 def read_records(
-    path: Any,
-    split: str | None = None,
-    *,
-    schema: type[T],
-    fields: None = None,
-    **options: Unpack[ReadKeywords],
+    path: Any, split: str | None = None, *, schema: type[T], fields: None = None, **options: Unpack[ReadKeywords]
 ) -> Iterator[T]: ...
 @overload
 def read_records(

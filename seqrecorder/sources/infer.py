@@ -199,9 +199,8 @@ class _Drafted:
         lengths = _counts(rows) if kind == "feature_list" else np.empty(0, np.int64)
         if lengths.size > 1 and (lengths == lengths[0]).all():
             comments.append(f"always {lengths[0]} long: context with shape=({lengths[0]},)?")
-        nulls = array.null_count
-        optional = bool(nulls) and (_is_list(rows.type) or inner.type not in _float_types())
-        added = self._add(column, kind, inner.type, (*outer, *shape), comments, optional=optional, nulls=nulls)
+        optional = bool(array.null_count) and (_is_list(rows.type) or inner.type not in _float_types())
+        added = self._add(column, kind, inner.type, (*outer, *shape), comments, optional=optional)
         if added and kind == "feature_list":
             spread = np.full(self.table.num_rows, -1)
             spread[array.is_valid().to_numpy(zero_copy_only=False)] = lengths
@@ -223,7 +222,7 @@ class _Drafted:
         optional = bool(nulls) and kind == "context" and inner.type not in _float_types()
         if nulls and kind == "feature_list" and inner.type not in _float_types():
             comments.append(f"{nulls} rows have none: fill them first")
-        self._add(column, kind, inner.type, shape, comments, optional=optional, nulls=nulls)
+        self._add(column, kind, inner.type, shape, comments, optional=optional)
 
     def _is_constant(self, column: str, by: Sequence[str]) -> bool:
         options = compute().CountOptions(mode="all")
@@ -233,15 +232,7 @@ class _Drafted:
         return bool(several.any()) and compute().max(counted[f"{column}_count_distinct"]).as_py() == 1
 
     def _add(
-        self,
-        column: str,
-        kind: Any,
-        inner: Any,
-        shape: tuple[int | None, ...],
-        comments: list[str],
-        *,
-        optional: bool,
-        nulls: int,
+        self, column: str, kind: Any, inner: Any, shape: tuple[int | None, ...], comments: list[str], *, optional: bool
     ) -> bool:
         """Add a field, or a note on why the column cannot be declared; return True if a field was added."""
         if None in shape[1:]:
@@ -254,6 +245,7 @@ class _Drafted:
         except (SchemaError, NotImplementedError) as error:
             self.notes.append(f"{column!r} cannot be declared: {error}")
             return False
+        nulls = self.table[column].null_count
         if nulls and (optional or inner in _float_types()):
             comments.append(f"{nulls} of {self.table.num_rows} rows have none{'' if optional else ', which is NaN'}")
         if self.is_text and element.name == "str" and inner == self.table[column].type:
@@ -276,6 +268,8 @@ class _Drafted:
                 if key is None:
                     self.comments[field.name].append(f"a guess: distinct in all {self.table.num_rows} rows")
                 break
+            if chosen:
+                self.comments[field.name].append(f"{field.element.name} cannot be a key: cast it by .astype('int64')")
         schema = Schema(self.name, tuple(self.fields))
         comments = {name: "; ".join(notes) for name, notes in self.comments.items() if notes}
         text = _DRAFT_HEAD + draft(schema, comments=comments, notes=self.notes)

@@ -190,9 +190,10 @@ def ranks_of(name: str, column: Any) -> NDArray[np.uint64]:
     types = pa.types
     if types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType):  # such as a Period of pandas
         raise OptionError(f"column {name!r}: {column.type} has no order; convert it, a Period with .dt.to_timestamp()")
-    if column.null_count:
-        at = int(np.argmax(column.is_null().to_numpy()))
-        raise SourceError(f"column {name!r}: {column.null_count} rows have no value, such as row {at}: leave them out")
+    empty = column.is_null(nan_is_null=True).to_numpy()
+    if empty.any():
+        rows = f"{empty.sum()} rows have no value, such as row {empty.argmax()}"
+        raise SourceError(f"column {name!r}: {rows}: leave them out")
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind):
         return _from_zero(column.to_numpy())
@@ -205,10 +206,7 @@ def ranks_of(name: str, column: Any) -> NDArray[np.uint64]:
                 return np.asarray(ranks // np.uint64(unit), np.uint64)
         return ranks
     if types.is_floating(kind):
-        values = column.to_numpy().astype(np.float64)
-        if np.isnan(values).any():
-            raise SourceError(f"column {name!r}: {int(np.isnan(values).sum())} rows have NaN: leave them out")
-        bits = (values + 0.0).view(np.int64)  # adding 0.0 turns -0.0 into 0.0
+        bits = (column.to_numpy().astype(np.float64) + 0.0).view(np.int64)  # adding 0.0 turns -0.0 into 0.0
         return _from_zero(bits ^ ((bits >> 63) & np.int64(2**63 - 1)))
     return _ranks_of_codes(column)
 
@@ -493,9 +491,12 @@ class RowGroups(TableSource):
     def _not_constant(self, table: Any, name: str, field: Field, row: int) -> SourceError:
         group = ", ".join(f"{by}={table[by][row].as_py()!r}" for by in self.by) or "of all rows"
         first, second = (table[name][index].as_py() for index in (row, row + 1))
+        advice = "declare a feature_list, or make the groups smaller by another column"
+        if any(value in (None, "") for value in (first, second)):
+            advice = f"a cell is empty: fill it first, for example by frame.groupby(...)[{name!r}].transform('first')"
         return SourceError(
             f"column {name!r}, for the context field {field.name!r}, is not constant in the group {group}: "
-            f"{first!r}, then {second!r}; declare a feature_list, or make the groups smaller by another column"
+            f"{first!r}, then {second!r}; {advice}"
         )
 
     def _count_times(self, table: Any, inside: NDArray[np.bool_]) -> None:

@@ -256,6 +256,8 @@ def _value_of_text(array: Any, kind: Any) -> Any:
     from pyarrow import csv
 
     pa, pc, types = pyarrow(), compute(), pyarrow().types
+    if types.is_large_string(kind) or types.is_large_binary(kind):  # marks optional fields, see `_types_of`
+        return pc.if_else(pc.equal(pc.binary_length(array), 0), None, array).cast(kind)
     if types.is_nested(kind) or types.is_binary(kind):
         return array
     texts = array.cast(pa.string())  # raises for invalid UTF-8
@@ -356,7 +358,7 @@ def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Ite
 
 def _unfit(value: object, kind: Any) -> str:
     if not pyarrow().types.is_temporal(kind):
-        return f"expected {kind}, got {describe(value)}"
+        return f"expected {str(kind).removeprefix('large_')}, got {describe(value)}"
     expected = _TIMES.get(str(kind), "a time such as 2017-01-31T12:00:00")
     return f"expected {expected}, got {value!r} (convert it with pandas.to_datetime(..., format=...), give the frame)"
 
@@ -499,7 +501,7 @@ def _side_by_side(batch: Any) -> Any:
 def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> dict[str, Any]:
     """Map each column of a text file to the pyarrow type that its field declares."""
     pa, names_of, kinds = pyarrow(), check_columns(schema, columns), dict[str, Any]()
-    for field in schema.fields:
+    for field in sorted(schema.fields, key=lambda field: not field.optional):  # a required field decides for its column
         unit = np.datetime_data(field.element.numpy)[0] if field.element.is_time else ""
         if field.sparse is not None or field.element.numpy.kind in "cm" or unit in ("ps", "fs", "as"):
             continue  # text files lack these types: the conversion of records raises
@@ -511,7 +513,8 @@ def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None,
             kind = pa.timestamp("s", field.element.zone)
         else:
             kind = arrow_type(field.element, field.name)
-        kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+        if not (field.optional and field.kind == "context" and not field.shape):  # a mark for `_value_of_text`
+            kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
         names, depth = names_of.get(field.name, field.name), int(field.is_list and not steps) + len(field.shape)
         for _ in range(depth if isinstance(names, str) else depth - 1):
             kind = pa.list_(kind)

@@ -467,6 +467,9 @@ def from_conll(
     a comment, and sets the context field `name`, if the class has one. A `-DOCSTART-` or `# newdoc` line begins a
     document. In CoNLL-U, with ten columns, the lines of multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
 
+    Each file has its own numbers of documents. If several files have equal keys (`# sent_id = 1`), read one at a time,
+    and put its name in front: `attrs.evolve(record, sent_id=f"{file.stem}-{record.sent_id}")`.
+
     Args:
         path: path of a file, glob, or list of files, as in `from_jsonl`.
         record_class: record class or `Schema` of the records.

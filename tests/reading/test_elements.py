@@ -130,8 +130,26 @@ def test_names_that_nothing_has(series: Path) -> None:
     """An unknown name is refused with all that there are, those of the strategy among them."""
     with pytest.raises(sr.OptionError, match=r"gives no 'resett' \(did you mean 'reset'\?\).*segment_index"):
         sr.read(series, batch=sr.Unroll(3, 2), inputs="x", targets="resett")
-    with pytest.raises(sr.OptionError, match="gives no 'reset'"):
-        sr.read(series, batch=sr.Pad(3), inputs="x", targets="reset")
+
+
+@pytest.mark.parametrize(
+    ("batch", "name", "message"),
+    [
+        (sr.Pad(3), "mask", "gives no 'mask', which the strategy's mask_name= adds; it gives key, "),
+        (sr.Pad(3), "y_mask", "gives no 'y_mask'.*, which the strategy's mask_name= adds; it gives"),
+        (sr.Pad(3), "seed", "gives no 'seed', which the strategy's seed_name= adds; it gives"),
+        (sr.Pad(3), "x_observed", "gives no 'x_observed'.*, which missing='mask' adds; it gives"),
+        (sr.Pad(3), "reset", "gives no 'reset', which Unroll adds; it gives"),
+        (sr.Unroll(3, 2), "y_segment_ids", "gives no 'y_segment_ids'.*, which Pack adds; it gives"),
+        (sr.Pack(8, 2), "q_segment_ids", r"gives no 'q_segment_ids' \(did you mean 'segment_ids'\?\); it gives"),
+        (sr.Window(3), "x_horizon", "gives no 'x_horizon'.*, which Window's horizon= adds; it gives"),
+        (sr.Pad(3), "z", "gives no 'z'; it gives"),
+    ],
+)
+def test_the_option_that_adds_a_name_is_named(series: Path, batch: Any, name: str, message: str) -> None:
+    """A tensor that another strategy or option adds is refused with that option."""
+    with pytest.raises(sr.OptionError, match=message):
+        sr.read(series, batch=batch, inputs=("x", name))
 
 
 @pytest.mark.parametrize(

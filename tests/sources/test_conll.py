@@ -1,5 +1,6 @@
 """Sentences of CoNLL's formats: comments, documents, words of several words, and bad lines by their number."""
 
+import attrs
 import numpy as np
 import pytest
 
@@ -55,6 +56,29 @@ def test_sentences_end_with_empty_lines(tmp_path):
         Sentence(["EU", "#", "#tag"], ["B-ORG", "O", "O"], 0),
         Sentence(["Peter"], ["B-PER"], 1),
     ]
+
+
+@sr.record
+class Numbered:
+    sent_id: str = sr.context(str, key=True)
+    tokens: np.ndarray = sr.feature_list(str)
+
+
+def test_keys_of_several_files_get_the_name_of_their_file(tmp_path):
+    """Files that number their sentences alike are refused together, with what mends it; so the guide does."""
+    files = [tmp_path / "a.conll", tmp_path / "b.conll"]
+    for file in files:
+        file.write_text("# sent_id = 1\nsleeps VBZ\n")
+    together = sr.from_conll(files, Numbered, columns=["tokens"])
+    with pytest.raises(sr.DuplicateKeyError, match=r"key '1'\): has the key of record 0; .* the file's name"):
+        sr.write(together, tmp_path / "corpus")
+    apart = [
+        attrs.evolve(record, sent_id=f"{file.stem}-{record.sent_id}")
+        for file in files
+        for record in sr.from_conll(file, Numbered, columns=["tokens"])
+    ]
+    sr.write(apart, tmp_path / "corpus")
+    assert [record.sent_id for record in sr.read_records(tmp_path / "corpus")] == ["a-1", "b-1"]
 
 
 def test_conllu_has_comments_and_split_words(tmp_path):

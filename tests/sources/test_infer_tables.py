@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -228,6 +229,18 @@ def test_dictionaries_that_no_table_holds_are_refused(rows):
     """Values of several types, or beyond 64 bits, are an error of ours that says so."""
     with pytest.raises(sr.SourceError, match="rows: a value is too large, or its type differs from "):
         sr.Schema.infer(rows)
+
+
+@pytest.mark.parametrize("options", [{"by": "id"}, {"key": "id"}])
+def test_a_key_of_floats_is_commented(options):
+    """Pandas makes floats of integers with gaps: the draft has no key, and the comment says how to get one."""
+    frame = pd.DataFrame({"id": [1, None, 2], "x": [0.5, 1.5, 2.5]}).dropna()
+    field, other = sr.Schema.infer(frame, **options).fields
+    assert (field.key, other.key) == (False, False)
+    assert "# float64 cannot be a key: cast it by .astype('int64')" in repr(sr.Schema.infer(frame, **options))
+    schema = sr.Schema.infer(frame.astype({"id": "int64"}), **options)
+    assert schema["id"].key
+    assert "cannot be a key" not in repr(schema)
 
 
 @pytest.mark.parametrize("kind", ["file", "frame"])

@@ -486,6 +486,28 @@ def test_all_rows_are_one_record_without_by(by, memory, order):
         list(sr.from_rows(changed, Whole, **options))
 
 
+@pytest.mark.parametrize("kind", ["frame", "file"])
+@pytest.mark.parametrize(
+    ("site", "advice"), [("", "a cell is empty: fill it.*'site'.*'first'"), ("7.0", "feature_list")]
+)
+def test_a_context_with_an_empty_cell_is_to_be_filled(tmp_path, kind, site, advice):
+    """An empty cell beside a value is no reason for another field, and what the error advises mends it."""
+
+    @sr.record
+    class Visit:
+        shop: str = sr.context(str, key=True)
+        site: str = sr.context(str)
+        x: np.ndarray = sr.feature_list("int64")
+
+    path = tmp_path / "visits.csv"
+    path.write_text(f"shop,site,x\na,5.0,1\na,{site},2\n")
+    table = pd.read_csv(path, dtype={"site": str})
+    with pytest.raises(sr.SourceError, match=rf"is not constant in the group shop='a': '5.0', then .*; .*{advice}"):
+        list(sr.from_rows(table if kind == "frame" else path, Visit, by="shop"))
+    table["site"] = table.groupby("shop")["site"].transform("first")
+    assert list(sr.from_rows(table, Visit, by="shop")) == [Visit("a", "5.0", [1, 2])]
+
+
 @sr.record
 class Months:
     shop: str = sr.context(str, key=True)

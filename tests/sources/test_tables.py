@@ -171,6 +171,36 @@ def test_text_is_read_as_the_fields_declare(tmp_path, name):
     ]
 
 
+@sr.record
+class Remark:
+    key: str = sr.context(str, key=True)
+    shown: str = sr.context(str)
+    note: str | None = sr.context(str, optional=True, default=None)
+    raw: bytes | None = sr.context(bytes, optional=True, default=None)
+    count: int | None = sr.context("int64", optional=True, default=None)
+
+
+def test_an_empty_cell_of_an_optional_field_is_none(tmp_path):
+    """By a path as by a frame, and of a text as of a number; a required text is empty, and NA is a text."""
+    path = tmp_path / "remarks.csv"
+    path.write_text('key,shown,note,raw,count\na,x,,,\nb,x,"",,3\nc,x,NA,z,\n')
+    expected = [Remark("a", "x"), Remark("b", "x", count=3), Remark("c", "x", "NA", b"z")]
+    assert list(sr.from_table(path, Remark)) == list(sr.from_rows(path, Remark, by="key")) == expected
+    frame = pd.read_csv(path, keep_default_na=False, na_values=[""]).astype({"raw": object})
+    frame["raw"] = [cell.encode() if isinstance(cell, str) else None for cell in frame.raw]
+    assert list(sr.from_table(frame, Remark, cast=True)) == expected
+    path.write_text("key,shown\na,\n")
+    columns = {"note": "shown"}
+    assert list(sr.from_table(path, Remark)) == [Remark("a", "")]
+    assert list(sr.from_table(path, Remark, columns=columns)) == [Remark("a", "", "")], "the required field decides"
+    lines = tmp_path / "remarks.jsonl"
+    lines.write_text('{"key": "a", "shown": "", "note": ""}\n{"key": "b", "shown": "", "note": null}\n')
+    assert list(sr.from_table(lines, Remark)) == [Remark("a", "", ""), Remark("b", "")], "JSON tells them apart"
+    path.write_bytes(b"key,shown,note\na,x,\xff\n")
+    with pytest.raises(sr.SourceError, match="row 0, column 'note': expected string, got str"):
+        list(sr.from_table(path, Remark))
+
+
 def test_columns_are_mapped_and_others_listed():
     """`columns` maps names, one column may serve two fields, and what is left out is listed when asked."""
     frame = pd.DataFrame({"id": ["a"], "seconds": pd.to_datetime(["2024-01-01"]), "value": [0.1], "note": ["x"]})
@@ -251,7 +281,7 @@ def test_lists_of_columns_of_other_types_or_sizes_are_refused():
         ({}, {"columns": "key"}, "mapping of field to column"),
         ({}, {"columns": {"x": ["key", "at"]}}, r"one column for field 'x', got \['key', 'at'\]"),
         ({}, {"columns": {"x": 3}}, "the name of one column for field 'x', got 3"),
-        ({"x": None}, {}, "no column 'x' for field 'x'.*columns="),
+        ({"x": None}, {}, "no column 'x' for field 'x': columns=.* or merge the table that has it; the columns are"),
         ({}, {"extra": "drop"}, "'error' or 'ignore'"),
         ({}, {"on_error": "ignore"}, "'raise' or 'skip'"),
         ({"x": [decimal.Decimal("1.5")]}, {}, "column 'x', for field 'x': no field holds decimal"),
