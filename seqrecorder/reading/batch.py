@@ -159,10 +159,15 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
         )
     shapes = {}
     for name, part in spec.items():
-        if not isinstance(part, tf.TensorSpec) or part.shape.rank is None or None in part.shape.as_list()[1:]:
+        if not isinstance(part, tf.TensorSpec):
             raise OptionError(
-                f"batch: element {name!r}: expected a dense tensor of which at most the first dimension is unknown, "
-                f"got {part}; `map` it to one, or to several, or set its shape by `tf.ensure_shape`"
+                f"batch: element {name!r}: expected a dense tensor, got {part}; `map` it to one whose first dimension "
+                "is unknown, or to several"
+            )
+        if part.shape.rank is None or None in part.shape.as_list()[1:]:
+            raise OptionError(
+                f"batch: element {name!r}: expected a tensor of which at most the first dimension is unknown, got the "
+                f"shape {part.shape}; set it by `tf.ensure_shape`"
             )
         shapes[name] = part.shape.as_list()
     for name in lengths:

@@ -68,10 +68,11 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
         SchemaError: there is no field of that name.
         OptionError: the field has no weight per record, or a weight is invalid.
     """
-    name, weights = oversample, None
     if isinstance(oversample, Mapping) and len(oversample) == 1:
         [(name, weights)] = oversample.items()
-    if not isinstance(name, str) or not (name is oversample or (isinstance(weights, Mapping) and weights)):
+    else:
+        name, weights = oversample, None
+    if not isinstance(name, str) or (isinstance(oversample, Mapping) and not isinstance(weights, Mapping)):
         raise OptionError(
             "oversample: expected the name of a field that holds weights, or one field with weights by its values, "
             f"such as {{'label': {{3: 5.0}}}}; got {oversample!r}"
@@ -126,4 +127,6 @@ def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
                 f"of {element.name}"
             )
         known[key] = float(weight)
+    if not weights:
+        raise OptionError("oversample: expected a weight for a value or more, got none")
     return known

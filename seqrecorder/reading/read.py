@@ -31,7 +31,6 @@ from seqrecorder.reading.elements import Elements
 from seqrecorder.reading.order import Limits, StreamOptions, check_seed, record_length
 from seqrecorder.reading.oversampling import oversampling
 from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
-from seqrecorder.reading.tfdata_ops import mapped
 
 if TYPE_CHECKING:
     import os
@@ -230,7 +229,6 @@ def read(
             oversampling=None if oversample is None else oversampling(origin, oversample),
         ),
     )
-    _check_copies(feed)
     if inputs is not None:
         _warn_of_shapes(strategy)
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
@@ -247,22 +245,6 @@ def read(
     # The only external state is assertions, which have nothing to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
-
-
-def _check_copies(feed: Feed) -> None:
-    """Raise `OptionError` if all records have the weight 0; records are read up to the first with another weight."""
-    import tensorflow as tf
-
-    rule: Any = feed.options.oversampling
-    if rule is None or not tf.executing_eagerly() or (rule.weights and all(rule.weights.values())):
-        return
-    options = attrs.evolve(feed.options, shuffle=0, epochs=1, number=False, seeds=False, oversampling=None)
-    windows = attrs.evolve(feed, options=options).stream(
-        # With the fraction 0, every weight above 0 is rounded up.
-        lambda windows, _: mapped(windows, lambda serialized: tf.reduce_any(rule.copies(serialized, 0.0) > 0))
-    )
-    if feed.records and not any(windows.as_numpy_iterator()):
-        raise OptionError("oversample: all records have the weight 0, so no batch comes; give some a higher weight")
 
 
 def _warn_of_shapes(strategy: Strategy) -> None:

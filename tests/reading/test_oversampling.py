@@ -123,31 +123,13 @@ def test_bad_weights_are_errors(tmp_path: Path) -> None:
             "expected values of field 'label', ints, bools or texts, got 1180591620717411303424",
         ),
         ({"flag": {2: 2.0}}, "got 2 for a field of bool"),
-        ({"label": {}}, "one field with weights by its values"),
-        ({"label": {0: 0, 1: 0, 2: 0.0}}, "all records have the weight 0.*give some a higher weight"),
+        ({"label": {}}, "a weight for a value or more, got none"),
     ],
 )
 def test_what_gives_no_weight_is_refused(corpus: Path, oversample: Any, message: str) -> None:
     """Each with an error that says what was expected."""
     with pytest.raises(sr.OptionError, match=message):
         sr.read(corpus, oversample=oversample)
-
-
-@pytest.mark.parametrize("options", [{}, {"epochs": None}, {"batch": sr.Pack(8, 2)}, {"shard": (1, 2), "shuffle": 9}])
-def test_weights_of_0_for_all_records_are_refused(corpus: Path, options: Any) -> None:
-    """Of a field and of its values, before an endless iteration begins; one record with a small weight is enough."""
-    part = sr.open(corpus).all().where(weight=0.0)
-    for oversample in ("weight", {"flag": {True: 0.0}}):
-        with pytest.raises(sr.OptionError, match="oversample: all records have the weight 0"):
-            sr.read(part, oversample=oversample, seed=0, **options)
-    assert len(numbers(sr.read(part, oversample={"label": {0: 0, 1: 0, 2: 2}}, seed=0))) == 26
-    rare = sr.open(corpus).all().where(lambda record: record.number in (0, 199), fields=["number"])
-    assert set(numbers(sr.read(rare, oversample={"number": {0: 0, 199: 0.1}}, seed=0, epochs=100))) == {199}
-
-
-def test_no_record_needs_no_weight(corpus: Path) -> None:
-    """An empty selection gives no batch, as without the option."""
-    assert numbers(sr.read(sr.open(corpus).all()[:0], oversample="weight")) == []
 
 
 def test_a_field_that_is_not_there_is_named(corpus: Path) -> None:
