@@ -134,12 +134,7 @@ class RecordError(SeqrecorderError, ValueError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        position: int | None = None,
-        key: object = None,
-        problems: Iterable[FieldProblem] = (),
+        self, message: str, *, position: int | None = None, key: object = None, problems: Iterable[FieldProblem] = ()
     ) -> None:
         self.message, self.position, self.key, self.problems = message, position, key, tuple(problems)
         super().__init__(message)
@@ -156,11 +151,7 @@ class RecordError(SeqrecorderError, ValueError):
 
 
 def _rebuild_record_error(
-    kind: type[RecordError],
-    message: str,
-    position: int | None,
-    key: object,
-    problems: tuple[FieldProblem, ...],
+    kind: type[RecordError], message: str, position: int | None, key: object, problems: tuple[FieldProblem, ...]
 ) -> RecordError:
     return kind(message, position=position, key=key, problems=problems)
 

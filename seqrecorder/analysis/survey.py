@@ -144,12 +144,7 @@ class Survey:
 
 
 def survey(
-    source: Any,
-    *,
-    by: str | None = None,
-    time: str | None = None,
-    batch_size: int = 64,
-    progress: bool | None = None,
+    source: Any, *, by: str | None = None, time: str | None = None, batch_size: int = 64, progress: bool | None = None
 ) -> Survey:
     """Survey the records of a dataset in one pass.
 

@@ -141,12 +141,7 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     selections = [selection_of(path, options, schema) for path in options.paths]
     if selects(options) and not any(map(len, selections)):
         raise OptionError(f"no record of {', '.join(options.paths)} is selected: nothing is written")
-    manifest = merge(
-        selections,
-        options.destination,
-        schema=schema,
-        **of_writing(options),
-    )
+    manifest = merge(selections, options.destination, schema=schema, **of_writing(options))
     return {"dataset": report.manifest_summary(manifest)}, report.manifest_line(manifest)
 
 
@@ -205,11 +200,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
         source: Any = from_rows(options.paths, schema or inferred, by=options.by, order=options.order, **common)
     else:
         source = from_table(options.paths, schema or inferred, **common)
-    manifest = write(
-        source,
-        options.destination,
-        **of_writing(options),
-    )
+    manifest = write(source, options.destination, **of_writing(options))
     document = {
         "dataset": manifest_summary(manifest),
         "ignored": list(source.ignored),

@@ -278,10 +278,7 @@ def _text_size(values: Sequence[Any]) -> int:
 
 
 def columns_of_dictionaries(
-    schema: Schema,
-    rows: Sequence[Any],
-    *,
-    convert: Callable[[Field, Any], Any] | None = None,
+    schema: Schema, rows: Sequence[Any], *, convert: Callable[[Field, Any], Any] | None = None
 ) -> dict[str, Column] | None:
     """Convert dictionaries of field values to columns; return None if the record class must check them.
 

@@ -103,13 +103,7 @@ class ImageDecoder:
             listed = default if self.field.is_list else [default]
             encoded = encode_images(objects(listed), "png")  # exact, and either decoder accepts PNG
             default = objects(encoded) if self.field.is_list else encoded[0]
-        return attrs.evolve(
-            self.field,
-            element=element_type("bytes"),
-            shape=(),
-            storage="auto",
-            default=default,
-        )
+        return attrs.evolve(self.field, element=element_type("bytes"), shape=(), storage="auto", default=default)
 
     def decode(self, encoded: Any) -> tuple[Any, Any]:
         """Decode images, turning empty bytes into zeros; return the images, and their sizes before padding.

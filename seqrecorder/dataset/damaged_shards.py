@@ -218,12 +218,7 @@ def _list_copies(findings: Findings, slots: NDArray[np.int64], copies: NDArray[n
 
 
 def _number(
-    losses: Sequence[Loss],
-    slots: NDArray[np.int64],
-    copies: NDArray[np.int64],
-    *,
-    records: int,
-    size: int,
+    losses: Sequence[Loss], slots: NDArray[np.int64], copies: NDArray[np.int64], *, records: int, size: int
 ) -> list[Loss]:
     """Compute the number of the first lost record of each loss, in the shard as it was written, if the counts allow.
 

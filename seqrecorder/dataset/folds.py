@@ -223,10 +223,7 @@ def _answer(predicate: Callable[[Any], Any], record: Any) -> bool:
 
 
 def matching(
-    rows: Rows,
-    predicate: Callable[[Any], Any] | None,
-    fields: Sequence[str] | None,
-    values: Mapping[str, Any],
+    rows: Rows, predicate: Callable[[Any], Any] | None, fields: Sequence[str] | None, values: Mapping[str, Any]
 ) -> NDArray[np.bool_]:
     """Return the mask of the rows that match the arguments of `Selection.where`; raise the same errors."""
     if predicate is not None and not callable(predicate):

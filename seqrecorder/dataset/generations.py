@@ -319,13 +319,7 @@ def publish_files(staging: Staging) -> None:
 
 
 def merge_into(
-    dataset: Path,
-    staging: Path,
-    new: Manifest | None,
-    old: Standing,
-    *,
-    keep: bool = False,
-    outer: Held | None = None,
+    dataset: Path, staging: Path, new: Manifest | None, old: Standing, *, keep: bool = False, outer: Held | None = None
 ) -> Manifest | None:
     """Move the files of a staging directory into a directory, and replace its manifest.
 

@@ -287,11 +287,7 @@ class UniqueKeys:
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        on_duplicate: Literal["error", "first"],
-        *,
-        needs: Sequence[str] | None = None,
+        self, schema: Schema, on_duplicate: Literal["error", "first"], *, needs: Sequence[str] | None = None
     ) -> None:
         self._on_duplicate = on_duplicate
         self._key = schema.key_field if needs is None or needs else None

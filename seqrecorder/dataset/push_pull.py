@@ -93,9 +93,7 @@ def use_plain_names(manifest: Manifest) -> Manifest:
 
 
 def _rename(
-    manifest: Manifest,
-    names: Callable[[str, Sequence[ShardInfo]], list[str]],
-    generation: Callable[[AssetInfo], int],
+    manifest: Manifest, names: Callable[[str, Sequence[ShardInfo]], list[str]], generation: Callable[[AssetInfo], int]
 ) -> Manifest:
     splits = {}
     for name, split in manifest.splits.items():
@@ -247,11 +245,7 @@ class Destination:
 
 
 def push(
-    source: str | os.PathLike[str],
-    url: str,
-    *,
-    overwrite: bool = False,
-    progress: bool | None = None,
+    source: str | os.PathLike[str], url: str, *, overwrite: bool = False, progress: bool | None = None
 ) -> Manifest:
     """Send a dataset to a URL; readers see it complete or not at all.
 
@@ -290,11 +284,7 @@ def push(
 
 
 def pull(
-    url: str,
-    destination: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
-    progress: bool | None = None,
+    url: str, destination: str | os.PathLike[str], *, overwrite: bool = False, progress: bool | None = None
 ) -> Manifest:
     """Fetch a dataset from a URL into a directory, with the file names it had before `push`.
 

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Any,
-    path: Any,
-    split: str | None = None,
-    *,
-    batch: Any,
-    inputs: Any,
-    targets: Any,
-    **options: Any,
+    model: Any, path: Any, split: str | None = None, *, batch: Any, inputs: Any, targets: Any, **options: Any
 ) -> dict[str, float]:
     """Compute the loss and metrics of a compiled model over a split, independent of the batching.
 

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 _KINDS = ("TFRecord", "TextLine", "FixedLengthRecord", "WholeFile", "Identity")
 QUEUES = frozenset(f"{kind}QueueV2" for kind in ("FIFO", "PaddingFIFO", "RandomShuffle", "Priority"))
 READERS = frozenset(f"{kind}ReaderV2" for kind in _KINDS)
-DEQUEUES = {
-    "QueueDequeueV2": "dequeue",
-    "QueueDequeueManyV2": "dequeue_many",
-    "QueueDequeueUpToV2": "dequeue_up_to",
-}
+DEQUEUES = {"QueueDequeueV2": "dequeue", "QueueDequeueManyV2": "dequeue_many", "QueueDequeueUpToV2": "dequeue_up_to"}
 READS = {"ReaderReadV2": "read", "ReaderReadUpToV2": "read_up_to"}
 ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
 CONDITIONALS = ("If", "StatelessIf")

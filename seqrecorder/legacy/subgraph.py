@@ -129,10 +129,7 @@ class Section:
 
 
 def cut_section(
-    targets: Sequence[Any],
-    after: Iterable[Any] = (),
-    datasets: Container[str] = (),
-    feed: Container[str] = (),
+    targets: Sequence[Any], after: Iterable[Any] = (), datasets: Container[str] = (), feed: Container[str] = ()
 ) -> Section:
     """Collect the operations between target tensors and the pulls that they depend on.
 
@@ -212,10 +209,7 @@ def slot_of_take(op: Any) -> Any:
 
 
 def run_section(
-    section: Section,
-    pulled: Sequence[Sequence[Any]],
-    state: State,
-    known: Mapping[str, Any] | None = None,
+    section: Section, pulled: Sequence[Sequence[Any]], state: State, known: Mapping[str, Any] | None = None
 ) -> list[Any]:
     """Run a section in the current graph, and return its targets.
 

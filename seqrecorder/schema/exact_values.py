@@ -65,9 +65,7 @@ def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) 
         give = f"give {element.name} (`.astype`; of tables `cast=True`)"
         advice = f"; {'round first (pandas: `.dt.floor`)' if element.is_time else give}, or declare {before.dtype}"
         raise Mismatch(
-            f"values that {element.name} holds exactly",
-            f"{before[index]!r} of dtype {before.dtype}{advice}",
-            index,
+            f"values that {element.name} holds exactly", f"{before[index]!r} of dtype {before.dtype}{advice}", index
         )
 
 

@@ -1125,11 +1125,7 @@ def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) ->
 
 
 def replace_file(
-    path: str | os.PathLike[str],
-    data: bytes,
-    *,
-    descriptor: int | None = None,
-    like: str | None = None,
+    path: str | os.PathLike[str], data: bytes, *, descriptor: int | None = None, like: str | None = None
 ) -> None:
     """Replace or create a file atomically: readers, and a crash, see either the old bytes or the new ones.
 

@@ -61,11 +61,7 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
             byte_offsets=span[0][tf.newaxis],
         )
         return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
-    records = tf.raw_ops.TFRecordDataset(
-        filenames=path,
-        compression_type=compression or "",
-        buffer_size=_BUFFER_BYTES,
-    )
+    records = tf.raw_ops.TFRecordDataset(filenames=path, compression_type=compression or "", buffer_size=_BUFFER_BYTES)
     return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
 
 
@@ -246,11 +242,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
             if compression is None:
                 return walk_plain(file, size)
             if size == 0:
-                return Walk(
-                    np.empty(0, np.int64),
-                    "is empty, where even a GZIP stream without records has bytes",
-                    0,
-                )
+                return Walk(np.empty(0, np.int64), "is empty, where even a GZIP stream without records has bytes", 0)
             with gzip.GzipFile(fileobj=file) as stream:
                 return _walk_stream(stream, min(_RECORD_LIMIT, unpacked_limit(size)))
     except OSError as error:

@@ -146,8 +146,7 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
         if twice is not None or (not keys and len(holders) > 1):
             names = [other, name] if other != name else list(holders)[:2]
             raise DuplicateKeyError(
-                f"is in {names[0]} and in {names[1]}; make keys unique over all parts, and write these again",
-                key=twice,
+                f"is in {names[0]} and in {names[1]}; make keys unique over all parts, and write these again", key=twice
             )
         known.update(dict.fromkeys(keys, name))
 

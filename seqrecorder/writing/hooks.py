@@ -88,8 +88,7 @@ class Hooks:
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(
-                f"expected a record of class {self._schema.name}, got {type(record).__name__}",
-                position=position,
+                f"expected a record of class {self._schema.name}, got {type(record).__name__}", position=position
             )
         try:
             result = hook(**self._params[name])

@@ -175,8 +175,7 @@ class LifeCycle:
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:
             raise RecordError(
-                f"{self.schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}",
-                position=position,
+                f"{self.schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}", position=position
             )
         return row
 

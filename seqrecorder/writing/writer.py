@@ -408,12 +408,7 @@ class Writer(Generic[R]):
             for name in self._router.names:
                 placement.open(name)
             self._open_intake = RecordIntake(
-                self._life_cycle,
-                encoder,
-                placement,
-                workers=options.workers,
-                progress=progress,
-                lock=self._lock,
+                self._life_cycle, encoder, placement, workers=options.workers, progress=progress, lock=self._lock
             )
             self._cleanup = stack.pop_all()
         # A `with` block may never end, and files that are open when the interpreter exits can crash it.

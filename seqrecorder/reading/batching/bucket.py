@@ -714,14 +714,7 @@ class PlannedBatch:
         return self.sources if self.sources.dtype == "string" else _taken(self.sources, self.rows)
 
 
-def plan_batches(
-    turns: Any,
-    plan: Plan,
-    key: Hashable,
-    *,
-    batch_size: int | None = None,
-    permute: bool = False,
-) -> Any:
+def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
     """Divide the rows of each window, and the leftovers of the window before, into planned batches.
 
     The state consists of the leftovers and the number of windows seen. So an iterator can be saved with

@@ -101,7 +101,7 @@ class Crop(PaddedBatches):
         group, feed = self._prepare(feed)
         width = self._padding(feed, group).width
         return self._batches(feed, group).map(
-            lambda _, lengths, __: shape_of(self._kept(lengths), width(group, self._kept(lengths))),
+            lambda _, lengths, __: shape_of(self._kept(lengths), width(group, self._kept(lengths)))
         )
 
     @property
