@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 from warm_python import WarmPython
@@ -49,7 +50,15 @@ def pytest_configure(config):
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     gc.set_threshold(50_000, 50, 50)  # importing and tracing make very many small objects that stay
-    if "not nightly" in config.option.markexpr:
+    is_ordinary = "not nightly" in config.option.markexpr
+    # How long an example takes to draw or to run is for no test to say: others may have the cores. Each run of the
+    # ordinary suite draws the same examples.
+    too_slow = hypothesis.HealthCheck.too_slow
+    hypothesis.settings.register_profile(
+        "suite", deadline=None, suppress_health_check=[too_slow], derandomize=is_ordinary, database=None
+    )
+    hypothesis.settings.load_profile("suite")
+    if is_ordinary:
         # Nothing here cuts the power, and the disk's answers are most of what a small write waits for.
         os.fsync = os.fstat
 
