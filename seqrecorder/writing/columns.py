@@ -654,7 +654,8 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
             missing = " and ".join(repr(name + part) for part in parts)
             raise OptionError(
                 f"{table.name} has no column {missing} for field {field.name!r}{close}: columns={{'field': 'column'}} "
-                f"maps names, or merge the table that has it; the columns are {', '.join(map(repr, table.names))}"
+                f"maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are "
+                f"{', '.join(map(repr, table.names))}"
             )
     for name in column_of.values():
         if there[name] > 1:
