@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import hypothesis
 import numpy as np
 import pytest
 from warm_python import WarmPython
@@ -50,6 +49,8 @@ def pytest_configure(config):
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     gc.set_threshold(50_000, 50, 50)  # importing and tracing make very many small objects that stay
+    import hypothesis
+
     is_ordinary = "not nightly" in config.option.markexpr
     # How long an example takes to draw or to run is for no test to say: others may have the cores. Each run of the
     # ordinary suite draws the same examples.

@@ -48,7 +48,7 @@ BUDGETS = {
     "storage": (2810, 11),
     "codec": (3070, 13),
     "dataset": (3760, 15),
-    "writing": (2910, 12),
+    "writing": (2915, 12),
     "reading": (3950, 27),
     "sources": (1840, 9),
     "analysis": (2520, 9),

@@ -281,7 +281,11 @@ def test_lists_of_columns_of_other_types_or_sizes_are_refused():
         ({}, {"columns": "key"}, "mapping of field to column"),
         ({}, {"columns": {"x": ["key", "at"]}}, r"one column for field 'x', got \['key', 'at'\]"),
         ({}, {"columns": {"x": 3}}, "the name of one column for field 'x', got 3"),
-        ({"x": None}, {}, "no column 'x' for field 'x': columns=.* or merge the table that has it; the columns are"),
+        (
+            {"x": None},
+            {},
+            "no column 'x' for field 'x': columns=.*; merge the table that has it, or `reset_index.*; the columns are",
+        ),
         ({}, {"extra": "drop"}, "'error' or 'ignore'"),
         ({}, {"on_error": "ignore"}, "'raise' or 'skip'"),
         ({"x": [decimal.Decimal("1.5")]}, {}, "column 'x', for field 'x': no field holds decimal"),
