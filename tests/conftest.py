@@ -22,9 +22,12 @@ FAST_ROOMS = ("schema", "wire", "storage")
 LONGEST_FIRST = (
     "test_examples.py",
     "test_readme.py",
+    "legacy/convert/test_table.py",
+    "keras/test_predict.py",
+    "reading/batching/test_window.py",
+    "reliability/test_layouts.py",
     "codec/test_records.py",
     "reliability/test_corruption.py",
-    "reading/batching/test_window.py",
     "reading/test_read.py",
     "reading/test_plan.py",
     "reliability/test_killed_writes.py",

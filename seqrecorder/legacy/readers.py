@@ -149,7 +149,8 @@ def _split(text: Any, last: Any) -> tuple[Any, Any]:
     """Split text into complete lines and the rest; the `last` block ends with a complete line."""
     import tensorflow as tf
 
-    lines = tf.strings.split(text, "\n")
+    # `tf.strings.split` of a scalar, without the ragged tensor in between, which takes long to trace.
+    lines = tf.raw_ops.StringSplitV2(input=[text], sep="\n").values
     stripped = tf.strings.regex_replace(lines, "\r$", "", replace_global=False)
     unfinished = tf.logical_or(tf.logical_not(last), tf.equal(stripped[-1], ""))
     return stripped[: tf.size(lines) - tf.cast(unfinished, tf.int32)], lines[-1]
@@ -226,7 +227,9 @@ def producer(
         return tf.data.Dataset.from_tensor_slices(values).repeat(num_epochs)
     epochs = tf.data.Dataset.range(num_epochs) if num_epochs else tf.data.Dataset.counter()
     seeds = (0, 0) if seed is None else (graph_seed, seed)
-    return numbered(epochs, seeds).map(lambda epoch, drawn: shuffled(values, epoch, drawn)).unbatch()
+    # Nothing in this module is for AutoGraph, which takes long to convert it.
+    ordered = tf.autograph.experimental.do_not_convert(numbered(epochs, seeds).map)
+    return ordered(lambda epoch, drawn: shuffled(values, epoch, drawn)).unbatch()
 
 
 def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
@@ -246,8 +249,11 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
         A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, counted from 1 and including
         the header. The value has no line end; an empty line is an empty string.
     """
+    import tensorflow as tf
+
     check_count("skip_header_lines", skip_header_lines, 0)
-    return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines, keyed=True))
+    read = tf.autograph.experimental.do_not_convert(as_paths(files).flat_map)
+    return read(lambda path: lines_of(path, skip_header_lines, keyed=True))
 
 
 def tf_records(files: Files, *, compression: str = "") -> Any:

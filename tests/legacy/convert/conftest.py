@@ -1,8 +1,12 @@
 """Files for the readers of `old_readers`, by their kind."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from seqrecorder import legacy
 
 
 def _integers(values):
@@ -74,3 +78,9 @@ def files(tmp_path_factory):
         image = rng.integers(0, 256, (3 + number % 2, 4, 3), dtype=np.uint8)
         tf.io.write_file(path, tf.io.encode_png(image))
     return paths_by_kind
+
+
+@pytest.fixture(scope="session")
+def converted(files):
+    """Converts a reader of `old_readers`, called with the files of a kind; a conversion is made once for all tests."""
+    return functools.cache(lambda reader, kind: legacy.convert(reader, files[kind]))

@@ -141,9 +141,9 @@ def test_shares_of_the_data(script, files, tmp_path):
     assert set(sr.info(target).splits) == {"train", "eval"}
 
 
-def test_the_same_batches_of_buckets(files, tmp_path):
+def test_the_same_batches_of_buckets(converted, tmp_path):
     """The script that reads the data has the buckets, the shuffle and the epochs of the old function."""
-    script = legacy.convert(old_readers.buckets, files["sequences"]).write_data(tmp_path / "again")
+    script = converted(old_readers.buckets, "sequences").write_data(tmp_path / "again")
     assert "batch=sr.Bucket(2, boundaries=[3, 5])" in script
     assert "epochs=4" in script
     exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
@@ -232,17 +232,17 @@ def test_what_the_data_do_not_reproduce(files, tmp_path, function, batch, differ
     exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
 
 
-def test_raw_bytes_become_numbers(files, tmp_path):
+def test_raw_bytes_become_numbers(converted, tmp_path):
     """A feature that `decode_raw` makes numbers of is declared as such."""
-    conversion = legacy.convert(old_readers.mnist, files["examples"])
+    conversion = converted(old_readers.mnist, "examples")
     script = conversion.write_data(tmp_path / "corpus")
     assert 'image_raw: np.ndarray = sr.context("uint8", shape=(12,), storage="raw")' in script
     assert sr.open(tmp_path / "corpus")["train"][0].image_raw.tolist() == [*range(12)]
 
 
-def test_what_has_no_records_has_no_data(files, tmp_path):
+def test_what_has_no_records_has_no_data(converted, tmp_path):
     """Rows of CSV are no Examples; the way out is named."""
-    conversion = legacy.convert(old_readers.csv_rows, files["csv"])
+    conversion = converted(old_readers.csv_rows, "csv")
     with pytest.raises(LiftError, match="parses no Example.*sr.from_csv"):
         conversion.write_data(tmp_path / "corpus")
 
@@ -414,8 +414,8 @@ def test_segments_of_sequences_become_unroll(files, tmp_path):
     exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
 
 
-def test_records_are_declared_in_the_module(files):
+def test_records_are_declared_in_the_module(converted):
     """A module that parses records names their class, which it does not need."""
-    source = legacy.convert(old_readers.frames, files["sequences"]).source
+    source = converted(old_readers.frames, "sequences").source
     assert source.index("class Record:") < source.index("import tensorflow")
     assert "import seqrecorder" not in source

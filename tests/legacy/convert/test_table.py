@@ -33,14 +33,15 @@ each_reader = pytest.mark.parametrize("reader", old_readers.KINDS, ids=lambda re
 
 
 @each_reader
-def test_readers_are_printed_and_proved(files, reader, monkeypatch):
+def test_readers_are_printed_and_proved(files, converted, reader, monkeypatch):
     """The module gives what the queues gave, or the report says why the function stays lifted."""
-    paths = files[old_readers.KINDS[reader]]
+    kind = old_readers.KINDS[reader]
     golden = GOLDEN / f"{reader.__name__}.txt"
-    if golden.exists() and paths:
-        monkeypatch.chdir(Path(paths[0]).parent)
-        paths = [Path(path).name for path in paths]
-    conversion = legacy.convert(reader, paths)
+    if golden.exists() and files[kind]:
+        monkeypatch.chdir(Path(files[kind][0]).parent)
+        conversion = legacy.convert(reader, [Path(path).name for path in files[kind]])
+    else:
+        conversion = converted(reader, kind)
     first = conversion.report.splitlines()[0]
     assert "batches equal" in conversion.report
     if reader.__name__ in LIFTED:
@@ -58,16 +59,16 @@ def test_readers_are_printed_and_proved(files, reader, monkeypatch):
     assert not golden.exists() or conversion.source == golden.read_text()
 
 
-def test_functions_that_do_the_same_are_printed_once(files):
+def test_functions_that_do_the_same_are_printed_once(converted):
     """Two files that are read alike share the function that parses their lines."""
-    source = legacy.convert(old_readers.the_same_of_two_files, files["csv"]).source
+    source = converted(old_readers.the_same_of_two_files, "csv").source
     assert source.count("def parse") == 1
     assert source.count(".map(parse,") == 2
 
 
-def test_threads_that_differ_take_turns(files):
+def test_threads_that_differ_take_turns(converted):
     """Each record goes to the function of one thread, the next to that of the next."""
-    source = legacy.convert(old_readers.threads_that_differ, files["sequences"]).source
+    source = converted(old_readers.threads_that_differ, "sequences").source
     assert "tf.switch_case(tf.cast(number % 2, tf.int32), [lambda: parse(record), lambda: parse_2(record)])" in (
         " ".join(source.split()).replace("( ", "(").replace(", )", ")")
     )
@@ -149,9 +150,9 @@ def test_constant_sparse_tensors_stay_lifted():
     assert "it holds constant sparse tensors" in conversion.report.splitlines()[0]
 
 
-def test_branches_are_functions(files):
+def test_branches_are_functions(converted):
     """Both sides of a `tf.cond` are printed, with what they take as arguments."""
-    source = legacy.convert(old_readers.chosen_by_chance, files["examples"]).source
+    source = converted(old_readers.chosen_by_chance, "examples").source
     assert "tf.cond(" in source
     assert "lambda: image_if_true(image, scale, label)" in source
     assert "tf.random.uniform([1], 0, 4, dtype=tf.int32)" in source
