@@ -129,7 +129,7 @@ _DRAWN = 6
 class FieldStats:
     """Statistics of a field.
 
-    For values or steps with a shape, the last dimension is the channels, and statistics such as `mean` are arrays
+    For array-valued values or steps, the last dimension holds the channels, and statistics such as `mean` are arrays
     `(channels,)`; for scalars, they are numbers. NaN, NaT and None are treated as missing, and are excluded from all
     other statistics.
 
@@ -383,7 +383,7 @@ class FieldStats:
         return figures
 
     def normalization(self) -> Any:
-        """Build the `keras.layers.Normalization` of this field from its exact mean and variance, without padding.
+        """Build a `keras.layers.Normalization` from the exact mean and variance, which do not count padding.
 
         Raises:
             OptionError: the field is not numeric.

@@ -143,10 +143,11 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) 
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
         field: feature list, or context field of unknown length.
-        sizes: number of steps (context: values) of each record, `(n,)`.
+        sizes: number of steps in each record (of a context field, the number of values), `(n,)`.
         stated: presence flags of an optional field: 1 for a value, 0 for None, -1 if the flag is missing because
             another program wrote the record; None if no record has the flag.
-        holds: mask of the records that have the feature, bool `(n,)`; None if the parser has checked it.
+        holds: mask of the records that have the feature, bool `(n,)`; None if the parser has
+            already checked that every record has it.
     """
     if not field.may_lack:
         return (sizes if holds is None else xp.checked(field, sizes, holds, _missing(field))), Presence()

@@ -232,7 +232,7 @@ def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> t
 def images_of(
     schema: Schema, sources: Mapping[str, str], decoders: Mapping[str, ImageDecoder]
 ) -> dict[str, ImageDecoder]:
-    """Find the decoders of fields derived from encoded images, such as the next step.
+    """Find the decoders of fields that are derived from encoded images, such as the image of the next step.
 
     Args:
         schema: schema with all fields.

@@ -184,9 +184,9 @@ def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most
     Args:
         keys: hash of each record; records with equal bytes have equal hashes.
         behind_damage: mask of records that directly follow damage.
-        most: number of surplus records; None if no record was written twice, so that all duplicates are copies.
-            Otherwise, all duplicates count as copies if each run of them follows damage, which happens when bytes are
-            written twice. If not, the longest runs count as copies, up to `most` records.
+        most: number of surplus records; None if the original records are known to be distinct, so that every duplicate
+            is a copy. Otherwise, all duplicates count as copies if every run of them directly follows damage, as
+            happens when bytes are written twice. If not, only the longest runs do, up to `most` records in total.
 
     Returns:
         Indices of the copies, ascending.
@@ -335,10 +335,10 @@ _copy_once = remember(most=4096)(_copy)
 def _may_be_ours(
     done: Recovered, records: int, written: NDArray[np.int64] | None, size: int, compression: Compression
 ) -> bool:
-    """Check whether the recovered records may be those of the shard although its digest differs.
+    """Check whether the recovered records may still belong to the shard, whose digest differs.
 
-    Another file in place of the shard would be intact. A truncated shard may look intact, too, but lacks its last
-    records.
+    If a different file had replaced the shard, it would be intact. A truncated shard can look intact, too, but lacks
+    its last records.
     """
     if done.records == records:
         return compression is not None and done.is_damaged  # programs may compress the same records to different bytes

@@ -1,6 +1,6 @@
-"""Subsets of the rows of a selection, for its methods `where`, `split` and `folds`.
+"""Subsets of a selection's rows, behind its methods `where`, `split` and `folds`.
 
-The splits of datasets that are being written are in `split_rules`.
+Splitting a dataset while it is written is in `split_rules`.
 """
 
 from __future__ import annotations

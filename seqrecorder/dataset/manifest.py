@@ -294,7 +294,7 @@ class SplitInfo:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]]:
-        """Pairs `(largest length, records)`, one per bin of the lengths of all records, ascending.
+        """Pairs `(largest length, records)`, one for each bin of the length histogram of all records, ascending.
 
         Raises:
             ManifestError: a histogram is invalid.

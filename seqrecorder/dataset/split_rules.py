@@ -644,10 +644,10 @@ _OF_ALL = 0.25  # weight of a split's overall deficit, relative to its deficit i
 
 @attrs.define
 class Stratum:
-    """Stratum, that is, the records with the same value of an attribute.
+    """A stratum: the records that share a value of an attribute.
 
     Attributes:
-        name: the value as a string, cut off if it is long.
+        name: the value as a string, truncated if it is long.
         counts: number of records, or of their sources, in each split.
     """
 

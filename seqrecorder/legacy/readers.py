@@ -146,7 +146,7 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
 
 
 def _split(text: Any, last: Any) -> tuple[Any, Any]:
-    """Split text into complete lines and the rest; the `last` block ends with a complete line."""
+    """Split text into complete lines and a remainder; the end of the `last` block completes its line."""
     import tensorflow as tf
 
     # `tf.strings.split` of a scalar, without the ragged tensor in between, which takes long to trace.

@@ -178,7 +178,7 @@ def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
 
 
 def one_element(element: Any) -> Any:
-    """Create a dataset of one element of dense tensors, like `tf.data.Dataset.from_tensors`."""
+    """Create a dataset with a single element of dense tensors, like `tf.data.Dataset.from_tensors`."""
     import tensorflow as tf
 
     parts = tf.nest.flatten(element)

@@ -140,7 +140,7 @@ def _masked_int(crc: int) -> int:
 
 
 def register_over(octets: NDArray[np.uint8]) -> int:
-    """Compute the CRC register after a buffer, starting from zero; the buffer may be overwritten.
+    """Compute the value of the CRC register after a buffer, starting from zero; the buffer may be overwritten.
 
     >>> register_over(np.zeros(5, np.uint8))
     0

@@ -566,7 +566,7 @@ FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
-    r"""Encode the bytes before the only value of a bytes Feature, or before all values of a float Feature.
+    r"""Encode the header of the single value of a bytes Feature, or of the packed values of a float Feature.
 
     >>> feature_header(4, "float", wrapped=False)
     b'\x12\x06\n\x04'

@@ -692,7 +692,7 @@ class RecordIntake:
         return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Encode and write sources, without those that have a duplicate key or belong to no split."""
+        """Encode and write sources, and skip those that have a duplicate key or belong to no split."""
         placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)

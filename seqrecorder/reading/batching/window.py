@@ -378,7 +378,8 @@ def plan_windows(
         batch_size: rows per batch.
         seed: int64 scalar, seed of the random order of the slices of a window; None to keep their order.
         drop_remainder: whether to drop the last batch if it is smaller.
-        alone: whether to plan each window of records by itself, which copies no record; its last batch may be smaller.
+        alone: whether to plan each window of records independently, so that no record is copied from one to the next;
+            the last batch of each may be smaller.
     """
     import tensorflow as tf
 
