@@ -142,9 +142,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
             indices = tf.where(known, indices, other)
         else:
             unknown = tf.boolean_mask(flat, tf.logical_not(known))
-            message = (
-                f"field {where!r}: tokens without an id; build the vocabulary with oov_buckets=1, or of all splits:"
-            )
+            message = f"field {where!r}: unknown tokens, but oov_buckets=0; build of all splits, or with oov_buckets=1:"
             indices = checked(indices, known, message, unknown)
         return tf.ensure_shape(tf.reshape(indices, tf.shape(values)), values.shape)
 
