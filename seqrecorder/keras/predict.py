@@ -134,7 +134,7 @@ def predict(
                 for value, of in zip([outputs, *values], of_steps, strict=True)
             ]
             by_record.setdefault(int(index[position]), []).append((int(order[position]), cells))
-    if not by_record and (keep or origin.records <= 0):
+    if not by_record and (keep or cuts or origin.records <= 0):
         return []
     results = {
         at: [
