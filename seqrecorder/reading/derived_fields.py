@@ -363,8 +363,8 @@ class DerivedFields:
                     )
                 # A strategy adds the same tensors for the mask as for the field.
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
-                given = {*names_of(self.inputs), *names_of(self.targets)}
-                if self.weights is False and not shift and of[-1] not in given:
+                asked_for = {*names_of(self.inputs), *names_of(self.targets)}
+                if self.weights is False and not shift and of[-1] not in asked_for:
                     raise OptionError(
                         f"weights=False: the target {name!r} is 0 where its value is missing, which only weights tell: "
                         f"leave weights out, or name {of[-1]!r} among the inputs or targets, for a loss of your own"
