@@ -49,7 +49,7 @@ BUDGETS = {
     "codec": (3070, 13),
     "dataset": (3760, 15),
     "writing": (2915, 12),
-    "reading": (3950, 27),
+    "reading": (3960, 27),
     "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),

@@ -12,9 +12,11 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.cardinality import batch_count
 from seqrecorder.reading.order import JointLength, Limits, draw_below, record_length
 from seqrecorder.reading.strategy import Batches, PaddedBatches, one_of, positive, shape_of
-from seqrecorder.reading.tfdata_ops import mapped, rebatched
+from seqrecorder.reading.tfdata_ops import Traced, mapped, rebatched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from seqrecorder.codec.graph_ops import Padding
     from seqrecorder.reading.strategy import Carried, Feed
     from seqrecorder.schema.schema import Schema
@@ -91,9 +93,14 @@ class Crop(PaddedBatches):
             if name in values:
                 expected = self._kept(planned)
                 values[name] = checked(values[name], tf.equal(values[name], expected), message)
-            return feed.shape(values)
+            return values
 
-        batches = feed.map_batches(self._batches(feed, group), parse, self.batch_size, width=self.length)
+        batches, make = self._batches(feed, group), lambda *batch: feed.shape(parse(*batch))
+        if feed.origin.window(2) == 1:
+            crops = tf.nest.flatten(Traced.of(parse, batches.element_spec).spec)
+            if all(part.shape[1:].is_fully_defined() for part in crops):
+                batches, make = self._batches(feed, group, parse), feed.shape
+        batches = feed.map_batches(batches, make, self.batch_size, width=self.length)
         return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
@@ -142,15 +149,24 @@ class Crop(PaddedBatches):
 
         return self.padding(feed, width, {group: self.length})
 
-    def _batches(self, feed: Feed, group: str) -> Any:
-        """Batch the records and draw where their crops start; yield records, lengths and starts, `[b]` each."""
+    def _batches(self, feed: Feed, group: str, parse: Callable[..., Any] | None = None) -> Any:
+        """Batch the records and draw where their crops start; yield records, lengths and starts, `[b]` each.
+
+        With `parse`, which makes crops of these, each record is cropped before its batch is complete, so that long
+        records are in memory one at a time.
+        """
         import tensorflow as tf
+
+        size = 1 if parse else self.batch_size
 
         def batches(windows: Any, number: Any) -> Any:
             def draw(index: Any, batch: tuple[Any, Any]) -> tuple[Any, Any, Any]:
                 serialized, lengths = batch
                 return serialized, lengths, draw_below(tf.maximum(lengths - self._span, 0) + 1, number, index)
 
-            return mapped(rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
+            drawn = mapped(rebatched(windows, size, drop_remainder=self.drop_remainder).enumerate(), draw)
+            if parse is None:
+                return drawn
+            return rebatched(mapped(drawn, parse), self.batch_size, drop_remainder=self.drop_remainder)
 
-        return feed.stream(batches, multiple=self.batch_size, group=group, draw=True)
+        return feed.stream(batches, multiple=size, group=group, draw=True)

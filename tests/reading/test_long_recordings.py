@@ -1,4 +1,4 @@
-"""Windows of long recordings, whose buffers are decoded where a window lies: the batches of arrays in memory."""
+"""Windows and crops of long recordings, whose buffers are decoded where these lie: the same as of arrays in memory."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import all_at_night
+from slow_records import assert_resumes_exactly
 
 import seqrecorder as sr
 
@@ -144,3 +145,60 @@ def test_buffers_of_other_lengths_than_what_is_aligned_are_refused(tmp_path: Pat
     dataset = sr.read(sorted((tmp_path / "apart").rglob("*.tfrecord")), schema=Together, batch=sr.Window(1000))
     with pytest.raises(tf.errors.InvalidArgumentError, match="lengths.*are expected of field .*label"):
         list(dataset)
+
+
+@pytest.mark.parametrize("shuffle", [None, 3])
+@pytest.mark.parametrize(
+    "crop",
+    [
+        sr.Crop(1000, batch_size=2),
+        sr.Crop(2000, stride=3, batch_size=2, padding_side="left"),
+        sr.Crop(1000, batch_size=2, drop_remainder=True, mask_name="real"),
+    ],
+)
+def test_crops_of_long_records_are_exact(corpus: Path, crop: sr.Crop, shuffle: int | None) -> None:
+    """Each epoch has its own batches, of one crop per record, which is drawn anew."""
+    options = {} if shuffle is None else {"shuffle": shuffle}
+    dataset = sr.read(corpus, batch=crop, seed=3, epochs=2, **options)
+    batches = list(dataset.as_numpy_iterator())
+    assert [len(batch["name"]) for batch in batches] == ([2, 2] if crop.drop_remainder else [2, 1, 2, 1])
+    assert int(dataset.cardinality()) == len(batches)
+    found = rows(dataset)
+    half = len(found) // 2
+    for epoch in (found[:half], found[half:]):
+        assert len({row["name"] for row in epoch}) == half
+    assert {(row["name"], row["crop_start"]) for row in found[:half]}.isdisjoint(
+        (row["name"], row["crop_start"]) for row in found[half:] if row["name"] != b"r1"
+    )
+    for row in found:
+        record = RECORDS[int(row["name"][1:])]
+        values = {name: getattr(record, name)[row["crop_start"] :] for name in ("signal", "count", "valid", "label")}
+        at = np.arange(crop.length) * crop.stride
+        real = int((at < len(record.count) - row["crop_start"]).sum())
+        assert row["sequence_length"] == real
+        for name, left in values.items():
+            expected = padded(left, at)
+            np.testing.assert_array_equal(
+                row[name], np.roll(expected, -real, 0) if crop.padding_side == "left" else expected
+            )
+
+
+def test_crops_of_long_records_resume(corpus: Path, tmp_path: Path) -> None:
+    """A saved iterator continues with the batch that follows."""
+    crop = sr.Crop(1000, batch_size=2)
+    assert_resumes_exactly(lambda: sr.read(corpus, batch=crop, shuffle=3, seed=1, epochs=2), tmp_path, 1)
+
+
+def test_long_records_with_lists_of_several_lengths_are_cropped(tmp_path: Path) -> None:
+    """Lists of other groups, padded to the longest of the batch, are batched with their crops."""
+
+    @sr.record
+    class Marked:
+        signal: np.ndarray = sr.feature_list("float32", shape=(64,), storage="buffer")
+        marks: np.ndarray = sr.feature_list("int64", align=None)
+
+    signals = [np.full((40_000, 64), number, np.float32) for number in range(2)]
+    sr.write([Marked(signals[0], [1, 2, 3]), Marked(signals[1], [4])], tmp_path / "data", shards=1)
+    (batch,) = sr.read(tmp_path / "data", batch=sr.Crop(10, batch_size=2), seed=1)
+    assert batch["signal"].numpy().mean((1, 2)).tolist() == [0, 1]
+    assert batch["marks"].numpy().tolist() == [[1, 2, 3], [4, 0, 0]]
