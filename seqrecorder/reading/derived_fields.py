@@ -277,6 +277,15 @@ class DerivedFields:
         made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
         names_in = {"inputs": names_of, "targets": names_of, "weights": weight_names}
         used = {option: {made_of.get(name) for name in names_in[option](part)} for option, part in parts.items()}
+        shifted = {shift.name for shift in shifts["targets"]}
+        for name in set(names_of(parts["targets"])) - shifted if weights is False else ():
+            source = made_of.get(name)
+            mask = f"{masks[source].name}{name.removeprefix(source)}" if source in masks else None
+            if mask is not None and mask not in {*names_of(parts["inputs"]), *names_of(parts["targets"])}:
+                raise OptionError(
+                    f"weights=False: the target {name!r} is 0 where its value is missing, which only weights tell: "
+                    f"leave weights out, or name {mask!r} among the inputs or targets, for a loss of your own"
+                )
         ids, scales = field_maps(schema, vocabulary, normalize)
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
         scaled = scaled | used["targets"] if normalize_targets else scaled
@@ -345,7 +354,7 @@ class DerivedFields:
             carried: mapping from tensor that the strategy adds to its source field (see `Carried.names`).
 
         Raises:
-            OptionError: a target with missing values has ragged steps, or neither weights nor a mask.
+            OptionError: a target with missing values has ragged steps.
         """
         shifts = {each.name: each for each in self.derivations if isinstance(each, Shift)}
         observed = {each.source: each for each in self.derivations if isinstance(each, Observed)}
@@ -363,12 +372,6 @@ class DerivedFields:
                     )
                 # A strategy adds the same tensors for the mask as for the field.
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
-                asked_for = {*names_of(self.inputs), *names_of(self.targets)}
-                if self.weights is False and not shift and of[-1] not in asked_for:
-                    raise OptionError(
-                        f"weights=False: the target {name!r} is 0 where its value is missing, which only weights tell: "
-                        f"leave weights out, or name {of[-1]!r} among the inputs or targets, for a loss of your own"
-                    )
             counts[name] = tuple(of)
         return counts
 

@@ -594,3 +594,21 @@ def test_a_target_of_yes_or_no_goes_with_one_output(tmp_path: Path, loss: Any) -
     fields = {"batch": sr.Pad(4), "inputs": "x", "targets": "failed"}
     expected = model.evaluate(sr.read(tmp_path / "d", **fields), verbose=0, return_dict=True)
     assert sr.keras.evaluate(model, tmp_path / "d", **fields) == pytest.approx(expected, rel=1e-5)
+
+
+def test_stored_values_are_kept_beside_normalized_inputs(tmp_path: Path) -> None:
+    """What is kept of a normalized field with missing values is as it was stored, with NaN."""
+
+    @sr.record
+    class Meter:
+        power: np.ndarray = sr.feature_list("float32")
+
+    power = np.arange(20, dtype=np.float32)
+    power[17] = np.nan
+    sr.write([Meter(power)], tmp_path / "data")
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    options = {"inputs": "power", "missing": "mask", "normalize": sr.stats(tmp_path / "data")}
+    window, keep = sr.Window(4, horizon=4), ["power", "power_horizon"]
+    [result] = sr.keras.predict(model, tmp_path / "data", batch=window, keep=keep, **options)
+    np.testing.assert_array_equal(result["power"], power[:16].reshape(4, 4))
+    np.testing.assert_array_equal(result["power_horizon"], power[4:].reshape(4, 4))
