@@ -105,6 +105,7 @@ def predict(
     batches = read(path, split, batch=batch, inputs=inputs, targets=names, weights=False, index_name=_INDEX, **options)
     by_record: dict[int, list[tuple[int, list[Any]]]] = {}
     call = caller_of(model)
+    gives_steps: bool | None = None
     of_steps: list[str | None] = [None] * (1 + len(kept.fields))  # the group whose lengths cut each column
     for features, targets in batches:
         index, *others = (part.numpy() for part in targets)
@@ -116,8 +117,10 @@ def predict(
                 "several outputs, predict with one: keras.Model(model.inputs, model.outputs[0])"
             )
         outputs = every[0]
-        widths = _widths(inputs, features, of_inputs) if chosen is not None or _gives_steps(model) else {}
-        group = _group_of_output(outputs, widths, chosen)
+        widths = _widths(inputs, features, of_inputs)
+        if gives_steps is None and chosen is None and outputs.shape[1:2] in {(width,) for width in widths.values()}:
+            gives_steps = _gives_steps(model, inputs, features, of_inputs)
+        group = _group_of_output(outputs, {} if gives_steps is False else widths, chosen)
         if isinstance(batch, Pack) and group is None and outputs.shape[1:2] != index.shape[1:]:
             raise OptionError(
                 f"predict: expected an output with the steps of a row of {' or '.join(groups)}, or an entry for each "
@@ -218,13 +221,26 @@ def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[st
     return {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
 
 
-def _gives_steps(model: Any) -> bool:
+def _gives_steps(model: Any, names: Any, features: Any, of_inputs: Mapping[Any, str]) -> bool:
     """Check whether the output can have steps: not if its second dimension is fixed while an input's is variable."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
-    if not inputs or not outputs:  # a subclassed model or a function, whose shapes are unknown
-        return True
+    if not inputs or not outputs:  # a subclassed model or a function
+        is_dict = isinstance(features, Mapping)
+        parts = {0: features} if _is_one(names) else features if is_dict else dict(enumerate(features))
+        symbols = {key: keras.tree.map_structure(_symbol(key in of_inputs), part) for key, part in parts.items()}
+        taken = symbols[0] if _is_one(names) else symbols if is_dict else tuple(symbols.values())
+        try:
+            inputs, outputs = keras.tree.flatten(taken), keras.tree.flatten(model.compute_output_spec(taken))
+        except Exception:  # noqa: BLE001 - a function has no specification, and a model may take no variable steps
+            return True
     is_fixed = len(outputs[0].shape) > 1 and outputs[0].shape[1] is not None
     return not (is_fixed and any(len(part.shape) > 1 and part.shape[1] is None for part in inputs))
+
+
+def _symbol(has_steps: bool) -> Callable[[Any], Any]:  # noqa: FBT001 - one flag
+    """Build the function from a tensor to a symbol of its shape, with any number of rows and of steps."""
+    any_size = (None, None) if has_steps else (None,)
+    return lambda part: keras.KerasTensor((*any_size, *part.shape[len(any_size) :]), part.dtype)
 
 
 def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: str | None) -> str | None:

@@ -55,6 +55,12 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     if derived.weights is not False:
         _check_targets(schema, options)
     carried_names = _made_names(chosen, options)
+    ahead = [name for name in names_of(derived.inputs) if options.carried and options.carried.names.get(name)]
+    if ahead and getattr(options.strategy, "future", False):
+        raise OptionError(
+            f"inputs: {ahead[0]!r} is unknown where a horizon lies in the future, which future=True allows: write the "
+            "steps to come, too, with what is known of them and NaN for the rest, and leave out future"
+        )
     wanted = [*names_of(derived.inputs), *names_of(derived.targets), *weight_names(derived.weights)]
     names, flags = [], {f"{field.name}_present": field.name for field in schema.fields if field.optional}
     for name in wanted:

@@ -612,3 +612,30 @@ def test_stored_values_are_kept_beside_normalized_inputs(tmp_path: Path) -> None
     [result] = sr.keras.predict(model, tmp_path / "data", batch=window, keep=keep, **options)
     np.testing.assert_array_equal(result["power"], power[:16].reshape(4, 4))
     np.testing.assert_array_equal(result["power_horizon"], power[4:].reshape(4, 4))
+
+
+@pytest.mark.parametrize("batch_size", [2, 4])
+@pytest.mark.parametrize("of_steps", [False, True])
+def test_outputs_of_subclassed_models_are_told_apart(tmp_path: Path, of_steps: bool, batch_size: int) -> None:
+    """An output per record that happens to be as wide as a batch is no output per step."""
+
+    @sr.record
+    class Session:
+        ids: np.ndarray = sr.feature_list("int64")
+        share: np.ndarray = sr.context("float32", shape=(3,))
+
+    class Scores(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = keras.layers.Embedding(9, 4)
+            self.gru = keras.layers.GRU(5, return_sequences=of_steps)
+
+        def call(self, x):
+            out = self.gru(self.embedding(x["ids"]))
+            return out[..., 0] if of_steps else out + keras.ops.sum(x["share"])
+
+    lengths = (2, 3, 5, 4)
+    sr.write([Session(np.ones(n, "int64"), [1, 2, 3]) for n in lengths], tmp_path / "data")
+    inputs = {"share": "share", "ids": "ids"}
+    results = sr.keras.predict(Scores(), tmp_path / "data", batch=sr.Pad(batch_size), inputs=inputs)
+    assert [result.shape for result in results] == [(n,) if of_steps else (5,) for n in lengths]

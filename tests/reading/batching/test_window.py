@@ -690,3 +690,24 @@ def test_series_that_have_ended_are_not_forecast(tmp_path: Path, pad: str) -> No
     # One month is no distance: `new` may go on.
     assert set(names) == {"open", "late"} | ({"new"} if pad == "start" else set())
     assert sr.plan(tmp_path / "shops", "train", window).rows == len(names)
+
+
+def test_horizons_in_the_future_are_no_inputs(tmp_path: Path) -> None:
+    """They would be zeros. With the steps to come written, and NaN for what is forecast, they are what is known."""
+
+    @sr.record
+    class Shop:
+        month: np.ndarray = sr.feature_list("datetime64[M]")
+        sales: np.ndarray = sr.feature_list("float32")
+        price: np.ndarray = sr.feature_list("float32")
+
+    month = np.datetime64("2021-01") + np.arange(15)
+    sales = np.where(np.arange(15) < 12, np.arange(15), np.nan)
+    for name, steps in (("past", 12), ("ahead", 15)):
+        sr.write([Shop(month[:steps], sales[:steps], np.full(steps, 7.0))], tmp_path / name)
+    options = {"inputs": ("sales", "price_horizon"), "targets": "month_horizon", "missing": "mask"}
+    window = sr.Window(6, horizon=3, shift=1, time="month", since="2022-01", tail="drop")
+    with pytest.raises(sr.OptionError, match="'price_horizon' is unknown where a horizon lies in the future"):
+        sr.read(tmp_path / "past", batch=attrs.evolve(window, future=True), **options)
+    [((_, price), *_)] = sr.read(tmp_path / "ahead", batch=window, **options)
+    assert price.numpy().tolist() == [[7, 7, 7]]
