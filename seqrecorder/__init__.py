@@ -64,15 +64,15 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.cutoffs import Cutoff as Cutoff
     from seqrecorder.dataset.cutoffs import cutoffs as cutoffs
     from seqrecorder.dataset.manifest import Manifest as Manifest
-    from seqrecorder.dataset.push_pull import clean as clean
-    from seqrecorder.dataset.push_pull import pull as pull
-    from seqrecorder.dataset.push_pull import push as push
+    from seqrecorder.dataset.push_pull_clean import clean as clean
+    from seqrecorder.dataset.push_pull_clean import pull as pull
+    from seqrecorder.dataset.push_pull_clean import push as push
     from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
     from seqrecorder.dataset.selection import Corpus as Corpus
     from seqrecorder.dataset.selection import Selection as Selection
     from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
-    from seqrecorder.dataset.split_rules import Balanced as Balanced
+    from seqrecorder.dataset.shares import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
     from seqrecorder.reading.batch import batch as batch
@@ -148,11 +148,11 @@ _LAZY = {
         "reading.read": "info read",
         "reading.read_records": "read_records",
         "dataset.manifest": "Manifest",
-        "dataset.push_pull": "clean pull push",
+        "dataset.push_pull_clean": "clean pull push",
         "dataset.salvage": "Salvage salvage",
         "dataset.cutoffs": "Cutoff cutoffs",
         "dataset.selection": "Corpus Selection open",
-        "dataset.split_rules": "Balanced",
+        "dataset.shares": "Balanced",
         "dataset.verify": "VerifyReport verify",
         "sources.csv": "from_csv",
         "sources.rows": "from_rows",

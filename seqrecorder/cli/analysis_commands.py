@@ -79,7 +79,7 @@ def _plan(options: argparse.Namespace) -> tuple[Any, str]:
 
 def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
-    from seqrecorder.cli.report import table
+    from seqrecorder.cli.output import table
 
     vocabulary = sr.Vocabulary.build(
         options.path,

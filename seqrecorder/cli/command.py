@@ -118,11 +118,9 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
     """
 
     def show(options: argparse.Namespace) -> int:
-        from seqrecorder.cli.report import to_json
+        from seqrecorder.cli.output import show_result
 
-        document, text, *code = run(options)
-        print(to_json(document) if options.json else "\n".join(map(printable, text.split("\n"))))
-        return code[0] if code else OK
+        return show_result(*run(options), as_json=options.json)
 
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=f"{name}: {summary}.")
     parser.set_defaults(run=show)
@@ -285,7 +283,7 @@ def _value(field: Field, text: str) -> Any:
 
 def describe_selection(selection: Selection) -> tuple[Any, str]:
     """Describe a selection for `info`; return the document and the text."""
-    from seqrecorder.cli.report import table
+    from seqrecorder.cli.output import table
     from seqrecorder.dataset.selection import rows_of
 
     inside = rows_of(selection)

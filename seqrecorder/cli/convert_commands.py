@@ -76,15 +76,15 @@ def _schema(options: argparse.Namespace) -> tuple[Any, str]:
     if _are_tables(options):
         drafted = _inferred(options)
         return {"schema": drafted.to_dict(), "draft": repr(drafted)}, repr(drafted)
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.sources.foreign import infer
 
     inference = infer.infer(options.paths, records=options.records, **_drafting(options))
-    return report.inference_summary(inference), report.inference_text(inference)
+    return output.inference_summary(inference), output.inference_text(inference)
 
 
 def _convert(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.sources.foreign import convert
 
     options.shares += options.share_list
@@ -107,7 +107,7 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
         **_drafting(options),
         **of_writing(options),
     )
-    return report.conversion_summary(done), report.conversion_text(done)
+    return output.conversion_summary(done), output.conversion_text(done)
 
 
 def _export(options: argparse.Namespace) -> tuple[Any, str]:
@@ -128,7 +128,7 @@ def _is_dataset(path: str) -> bool:
 
 def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     """Write the selected records of several datasets as one dataset."""
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.writing.edits import merge
 
     others = [path for path in options.paths if not _is_dataset(path)]
@@ -142,7 +142,7 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     if selects(options) and not any(map(len, selections)):
         raise OptionError(f"no record of {', '.join(options.paths)} is selected: nothing is written")
     manifest = merge(selections, options.destination, schema=schema, **of_writing(options))
-    return {"dataset": report.manifest_summary(manifest)}, report.manifest_line(manifest)
+    return {"dataset": output.manifest_summary(manifest)}, output.manifest_line(manifest)
 
 
 # Tables ---------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
         options: the parsed arguments.
         schema: a record class; None infers one.
     """
-    from seqrecorder.cli.report import manifest_line, manifest_summary
+    from seqrecorder.cli.output import manifest_line, manifest_summary
     from seqrecorder.sources.rows import from_rows
     from seqrecorder.sources.tables import from_table
     from seqrecorder.writing.writer import write

@@ -48,16 +48,16 @@ def add_commands(commands: Any) -> None:
 
 
 def _commit(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.writing.commit import commit
 
     quieten_tensorflow()
     done = commit(options.path, expected=options.expected, overwrite=options.overwrite, append=options.append)
-    return report.manifest_summary(done), report.manifest_text(done)
+    return output.manifest_summary(done), output.manifest_text(done)
 
 
 def _merge(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.writing.edits import merge
 
     quieten_tensorflow()
@@ -69,19 +69,19 @@ def _merge(options: argparse.Namespace) -> tuple[Any, str]:
         on_duplicate="first" if options.first else "error",
         overwrite=options.overwrite,
     )
-    return report.manifest_summary(done), report.manifest_text(done)
+    return output.manifest_summary(done), output.manifest_text(done)
 
 
 def _transfer(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import report
-    from seqrecorder.dataset import push_pull
+    from seqrecorder.cli import output
+    from seqrecorder.dataset import push_pull_clean
 
-    done = getattr(push_pull, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
-    return report.manifest_summary(done), report.manifest_text(done)
+    done = getattr(push_pull_clean, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
+    return output.manifest_summary(done), output.manifest_text(done)
 
 
 def _clean(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.dataset.push_pull import clean
+    from seqrecorder.dataset.push_pull_clean import clean
 
     gone = clean(options.url, older_than=options.older_than, parts=options.parts, dry_run=options.dry_run)
     state = "to be removed" if options.dry_run else "removed"

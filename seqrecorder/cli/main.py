@@ -69,7 +69,7 @@ def _nowhere() -> TextIO:
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
-    from seqrecorder.cli.report import to_json
+    from seqrecorder.cli.output import to_json
     from seqrecorder.errors import printable
 
     message = printable(" ".join(str(error).split()))
@@ -83,19 +83,19 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 
 
 def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]:
-    from seqrecorder.cli import inspect, report
+    from seqrecorder.cli import inspect, output
 
     if selects(options):
         return describe_selection(selection_of(options.path, options))
     description = inspect.describe(options.path)
     if isinstance(description, inspect.ShardDescription):
-        return description, report.shard_text(description), PROBLEM if description.problem else OK
-    return report.manifest_summary(description), report.manifest_text(description)
+        return description, output.shard_text(description), PROBLEM if description.problem else OK
+    return output.manifest_summary(description), output.manifest_text(description)
 
 
 def _head(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import inspect
-    from seqrecorder.cli.report import head_table, head_text
+    from seqrecorder.cli.output import head_table, head_text
 
     schema = load_class(options.schema)
     if selects(options):
@@ -106,21 +106,21 @@ def _head(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.dataset import verify as checks
 
     result = checks.verify(options.path, level="quick" if options.quick else "full", schema=load_class(options.schema))
-    return report.verification_summary(result), report.verification_text(result), OK if result.ok else PROBLEM
+    return output.verification_summary(result), output.verification_text(result), OK if result.ok else PROBLEM
 
 
 def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.cli import report
+    from seqrecorder.cli import output
     from seqrecorder.dataset.salvage import salvage
 
     result = salvage(
         options.path, options.destination, schema=load_class(options.schema), compression=options.compression
     )
-    return report.salvage_summary(result), report.salvage_text(result)
+    return output.salvage_summary(result), output.salvage_text(result)
 
 
 # Arguments ------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.split_rules import Ratios, Shares, Stratum, TimeRule, missed_shares, shares_of
+from seqrecorder.dataset.shares import Ratios, Shares, Stratum, missed_shares, shares_of
+from seqrecorder.dataset.splits_in_time import TimeRule
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, ShardReadError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, join, number_of, outlines
 from seqrecorder.schema.schema import Schema

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
-    from seqrecorder.dataset.split_rules import Piece
+    from seqrecorder.dataset.splits_in_time import Piece
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 

@@ -17,9 +17,9 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, check_count, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
+from seqrecorder.reading.batching.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.elements import Elements
-from seqrecorder.reading.order import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
-from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
+from seqrecorder.reading.order_and_seeds import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
-    from seqrecorder.reading.order import RecordLength
+    from seqrecorder.reading.order_and_seeds import RecordLength
 
 _AHEAD = 2
 """Batches that are prefetched."""

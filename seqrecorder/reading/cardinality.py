@@ -11,7 +11,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.tfdata_ops import Traced, made_once, staged, undealt
 
 if TYPE_CHECKING:
-    from seqrecorder.reading.strategy import Batches
+    from seqrecorder.reading.batching.strategy import Batches
 
 
 def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:

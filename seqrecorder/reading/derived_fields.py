@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.graph_ops import FieldMap
     from seqrecorder.codec.images import ImageDecoder
-    from seqrecorder.reading.strategy import Carried, Strategy
+    from seqrecorder.reading.batching.strategy import Carried, Strategy
     from seqrecorder.schema.schema import Schema
 
 

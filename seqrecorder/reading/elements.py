@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from seqrecorder.codec.images import ImageDecoder
-    from seqrecorder.reading.strategy import Carried, Strategy
+    from seqrecorder.reading.batching.strategy import Carried, Strategy
     from seqrecorder.schema.schema import Schema
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.cardinality import counted
-from seqrecorder.reading.order import check_seed, random_numbers
+from seqrecorder.reading.order_and_seeds import check_seed, random_numbers
 from seqrecorder.reading.oversampling import is_weight
 
 if TYPE_CHECKING:

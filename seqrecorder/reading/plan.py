@@ -15,8 +15,8 @@ from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.order import StreamOptions
-from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
+from seqrecorder.reading.batching.strategy import WINDOW, Feed, Strategy
+from seqrecorder.reading.order_and_seeds import StreamOptions
 from seqrecorder.schema.display import bars, html_table, join, text_table
 
 if TYPE_CHECKING:

@@ -23,14 +23,14 @@ from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
+from seqrecorder.reading.batching.strategy import WINDOW, Feed, Single, log_once, nothing_comes
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.cardinality import with_cardinality
 from seqrecorder.reading.elements import Elements
-from seqrecorder.reading.order import Limits, StreamOptions, check_seed, record_length
+from seqrecorder.reading.order_and_seeds import Limits, StreamOptions, check_seed, record_length
 from seqrecorder.reading.oversampling import oversampling
-from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
 
 if TYPE_CHECKING:
     import os
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
+    from seqrecorder.reading.batching.strategy import Strategy
     from seqrecorder.reading.derived_fields import Output
-    from seqrecorder.reading.strategy import Strategy
     from seqrecorder.schema.schema import Schema
 
 

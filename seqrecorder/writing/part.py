@@ -25,8 +25,8 @@ from seqrecorder.codec.encode import cut
 from seqrecorder.dataset.generations import named
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import parse_manifest, read_manifest, shards_of
-from seqrecorder.dataset.push_pull import PARTS, Destination
-from seqrecorder.dataset.split_rules import Balanced
+from seqrecorder.dataset.push_pull_clean import PARTS, Destination
+from seqrecorder.dataset.shares import Balanced
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,

@@ -17,19 +17,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text, histogram
-from seqrecorder.dataset.push_pull import unique_name
-from seqrecorder.dataset.split_rules import (
-    DROPPED,
-    Balanced,
-    Ratios,
-    SplitsInTime,
-    StratifiedDealer,
-    Stratum,
-    TimeRule,
-    key_hash,
-    key_hashes,
-    missed_strata,
-)
+from seqrecorder.dataset.push_pull_clean import unique_name
+from seqrecorder.dataset.shares import Balanced, Ratios, StratifiedDealer, Stratum, key_hash, key_hashes, missed_strata
+from seqrecorder.dataset.splits_in_time import DROPPED, SplitsInTime, TimeRule
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.files import (
     check_name,
@@ -54,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.push_pull import Destination
+    from seqrecorder.dataset.push_pull_clean import Destination
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.files import Compression
     from seqrecorder.writing.columns import Sources

@@ -23,9 +23,9 @@ import attrs
 from seqrecorder.dataset.generations import ASSET_GENERATION, clean_destination, publish, standing
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, write_assets
-from seqrecorder.dataset.push_pull import Destination
+from seqrecorder.dataset.push_pull_clean import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
-from seqrecorder.dataset.split_rules import TimeRule
+from seqrecorder.dataset.splits_in_time import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_compression, check_names, is_url, local_path, origin_of, writing
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.analysis.stats import Stats
     from seqrecorder.dataset.manifest import Splitting
-    from seqrecorder.dataset.split_rules import Balanced
+    from seqrecorder.dataset.shares import Balanced
 
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from seqrecorder.cli.command import quieten_tensorflow
-from seqrecorder.cli.report import to_json
+from seqrecorder.cli.output import to_json
 
 from . import cores, recordings, run, table, training
 from .timing import Effort

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder.cli import main
-from seqrecorder.cli.report import to_json
+from seqrecorder.cli.output import to_json
 from seqrecorder.errors import printable
 
 ESCAPES = "\x1b[2J\x07\x9b\u202e\x7f"

@@ -9,7 +9,7 @@ from faults import names
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset import push_pull as transfer
+from seqrecorder.dataset import push_pull_clean as transfer
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.object_store import Place
 

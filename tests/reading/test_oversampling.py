@@ -10,7 +10,7 @@ import tensorflow as tf
 from slow_records import assert_resumes_exactly
 
 import seqrecorder as sr
-from seqrecorder.reading.order import figures_of
+from seqrecorder.reading.order_and_seeds import figures_of
 
 WEIGHTS = [0.0, 0.5, 1.0, 2.3, 3.0]
 

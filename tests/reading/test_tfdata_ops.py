@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seqrecorder.codec.graph_ops import checked
-from seqrecorder.reading.order import random_numbers
+from seqrecorder.reading.order_and_seeds import random_numbers
 from seqrecorder.reading.tfdata_ops import Traced, mapped, scanned
 from seqrecorder.storage.tfrecord import opened, tf_records
 

@@ -19,7 +19,7 @@ PAGE = ROOT / "examples" / "guide" / "promises.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 TESTS = (
     "codec/test_records.py",
-    "dataset/test_split_rules.py",
+    "dataset/test_key_hashes.py",
     "reliability",
     "reading/test_schema_evolution.py",
     "storage/test_names.py",

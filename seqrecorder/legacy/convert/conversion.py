@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.convert.module import join
 from seqrecorder.legacy.convert.parsing import read_parse
 from seqrecorder.legacy.convert.pipeline import Facts, Pipeline
 from seqrecorder.legacy.convert.prove import (
@@ -31,7 +32,6 @@ from seqrecorder.legacy.convert.prove import (
     session_run,
 )
 from seqrecorder.legacy.convert.text import NotPrintableError, fold, plain
-from seqrecorder.legacy.convert.together import join
 from seqrecorder.legacy.convert.trace import trace_function
 from seqrecorder.legacy.graph import through_identities
 from seqrecorder.legacy.lifted import datasets_of

@@ -13,8 +13,9 @@ import numpy as np
 from seqrecorder.codec.graph_ops import checked, count_up_to, index_range, joined, longest_of, rows_at, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError, check_count
+from seqrecorder.reading.batching.strategy import Batches, PaddedBatches, not_empty, one_of, positive, shape_of
 from seqrecorder.reading.batching.warm_up import largest_batch
-from seqrecorder.reading.order import (
+from seqrecorder.reading.order_and_seeds import (
     LARGE,
     LENGTH_OF,
     JointLength,
@@ -24,7 +25,6 @@ from seqrecorder.reading.order import (
     record_length,
     shuffle_window,
 )
-from seqrecorder.reading.strategy import Batches, PaddedBatches, not_empty, one_of, positive, shape_of
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.order import LengthCounts, LengthOf, RecordLength
-    from seqrecorder.reading.strategy import Carried, Feed
+    from seqrecorder.reading.batching.strategy import Carried, Feed
+    from seqrecorder.reading.order_and_seeds import LengthCounts, LengthOf, RecordLength
     from seqrecorder.schema.schema import Schema
 
     Plan = Callable[[Any, "Turn"], tuple[Any, Any]]

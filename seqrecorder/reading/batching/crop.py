@@ -9,16 +9,16 @@ import attrs
 from seqrecorder.codec.graph_ops import NUMBERS, Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.strategy import Batches, PaddedBatches, one_of, positive, shape_of
 from seqrecorder.reading.cardinality import batch_count
-from seqrecorder.reading.order import JointLength, Limits, draw_below, record_length
-from seqrecorder.reading.strategy import Batches, PaddedBatches, one_of, positive, shape_of
+from seqrecorder.reading.order_and_seeds import JointLength, Limits, draw_below, record_length
 from seqrecorder.reading.tfdata_ops import Traced, mapped, rebatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.strategy import Carried, Feed
+    from seqrecorder.reading.batching.strategy import Carried, Feed
     from seqrecorder.schema.schema import Schema
 
 CROP_START = "crop_start"

@@ -10,14 +10,14 @@ import numpy as np
 from seqrecorder.codec.graph_ops import to_longest
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.strategy import Batches, PaddedBatches, positive, shape_of
 from seqrecorder.reading.oversampling import require_one_value
-from seqrecorder.reading.strategy import Batches, PaddedBatches, positive, shape_of
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
 
 
 @attrs.frozen(kw_only=True)

@@ -11,13 +11,13 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError, check_count
 from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import groups_of_steps, parse_records
-from seqrecorder.reading.order import JointLength
-from seqrecorder.reading.strategy import Batches, Carried, Strategy, by_group, fit_lengths, one_of, positive
+from seqrecorder.reading.batching.strategy import Batches, Carried, Strategy, by_group, fit_lengths, one_of, positive
+from seqrecorder.reading.order_and_seeds import JointLength
 from seqrecorder.reading.tfdata_ops import flat_mapped, one_element, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
 

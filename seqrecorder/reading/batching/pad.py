@@ -9,13 +9,21 @@ import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError, check_count
+from seqrecorder.reading.batching.strategy import (
+    Batches,
+    PaddedBatches,
+    by_group,
+    fit_lengths,
+    one_of,
+    positive,
+    shape_of,
+)
 from seqrecorder.reading.cardinality import batch_count
-from seqrecorder.reading.strategy import Batches, PaddedBatches, by_group, fit_lengths, one_of, positive, shape_of
 from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
 
 TOO_LONG = ("error", "drop", "cut_end", "cut_start")
 

@@ -9,13 +9,13 @@ import attrs
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.reading.batching.pad import consecutive_batches
+from seqrecorder.reading.batching.strategy import EMPTY, Batches, Carried, Strategy, not_empty, one_of, positive
 from seqrecorder.reading.cardinality import batch_count
-from seqrecorder.reading.strategy import EMPTY, Batches, Carried, Strategy, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 

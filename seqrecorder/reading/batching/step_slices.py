@@ -27,7 +27,7 @@ from seqrecorder.schema.dtypes import element_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 

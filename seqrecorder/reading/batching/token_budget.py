@@ -18,12 +18,12 @@ from seqrecorder.reading.batching.bucket import (
     plan_batches,
     rows_of,
 )
-from seqrecorder.reading.order import shuffle_window
-from seqrecorder.reading.strategy import fit_lengths, one_of, positive
+from seqrecorder.reading.batching.strategy import fit_lengths, one_of, positive
+from seqrecorder.reading.order_and_seeds import shuffle_window
 
 if TYPE_CHECKING:
-    from seqrecorder.reading.order import LengthCounts, RecordLength
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
+    from seqrecorder.reading.order_and_seeds import LengthCounts, RecordLength
 
 
 @attrs.frozen(kw_only=True)

@@ -10,13 +10,13 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import cut_batches, groups_of_steps, only_needed
-from seqrecorder.reading.order import Limits
-from seqrecorder.reading.strategy import WINDOW, Batches, Carried, Strategy, one_of, positive
+from seqrecorder.reading.batching.strategy import WINDOW, Batches, Carried, Strategy, one_of, positive
+from seqrecorder.reading.order_and_seeds import Limits
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
 _CARRIES = ("reset", "segment_index", "segment_count", "total_length")

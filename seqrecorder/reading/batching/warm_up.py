@@ -10,7 +10,7 @@ from seqrecorder.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
 
 
 def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:

@@ -9,14 +9,14 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import of_all_rows
 from seqrecorder.codec.parse import Parser, length_name
-from seqrecorder.dataset.split_rules import steps_before, time_field, time_of
+from seqrecorder.dataset.splits_in_time import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import rows_of, with_end
 from seqrecorder.reading.batching.step_slices import buffered_apart, cut_batches, groups_of_steps, only_needed
+from seqrecorder.reading.batching.strategy import Batches, Carried, Strategy, not_negative, one_of, positive
 from seqrecorder.reading.cardinality import batch_count
 from seqrecorder.reading.derived_fields import Shift
-from seqrecorder.reading.order import draw_below
-from seqrecorder.reading.strategy import Batches, Carried, Strategy, not_negative, one_of, positive
+from seqrecorder.reading.order_and_seeds import draw_below
 from seqrecorder.reading.tfdata_ops import rebatched, scanned
 from seqrecorder.storage.processes_and_signals import cores
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.reading.batching.step_slices import Parsed
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.batching.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
 

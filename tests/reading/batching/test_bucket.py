@@ -10,7 +10,7 @@ from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epoc
 
 import seqrecorder as sr
 from seqrecorder.reading.batching.bucket import bucket_batches, in_turns
-from seqrecorder.reading.order import permutation
+from seqrecorder.reading.order_and_seeds import permutation
 
 
 def record_by_record(windows, boundaries, batch_sizes, drop_remainder):

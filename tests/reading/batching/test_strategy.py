@@ -12,9 +12,9 @@ import seqrecorder as sr
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.reading import prefetching
-from seqrecorder.reading.order import StreamOptions
+from seqrecorder.reading.batching.strategy import Feed
+from seqrecorder.reading.order_and_seeds import StreamOptions
 from seqrecorder.reading.prefetching import _bytes_of
-from seqrecorder.reading.strategy import Feed
 from seqrecorder.schema.display import number_of
 
 

@@ -1,6 +1,6 @@
 """`Strategy`, the base class of batching strategies, and `Feed`, the records that they batch.
 
-The strategies themselves are in `seqrecorder.reading.batching`; the order of records is in `order`.
+The strategies themselves are in `seqrecorder.reading.batching`; the order of records is in `order_and_seeds`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError, check_count
-from seqrecorder.reading.order import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
+from seqrecorder.reading.order_and_seeds import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.prefetching import map_batches
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.field import DEFAULT_GROUP
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Stretch
     from seqrecorder.codec.parse import Parser
     from seqrecorder.dataset.shard_set import Origin
-    from seqrecorder.reading.order import RecordLength
+    from seqrecorder.reading.order_and_seeds import RecordLength
     from seqrecorder.schema.schema import Schema
 
 

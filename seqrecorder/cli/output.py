@@ -1,4 +1,4 @@
-"""Output of the command line: text for people, and JSON for programs.
+"""Output of the command line: text for people, JSON for programs, and the exit code.
 
 Text from files may be hostile: terminal control characters are escaped.
 """
@@ -42,6 +42,12 @@ _PROBLEMS = 50
 _DEFAULT_WIDTH = 24
 _LEAST_WIDTH = 8
 _CELL = 32
+
+
+def show_result(document: Any, text: str, code: int = 0, *, as_json: bool) -> int:
+    """Print the document of a command as JSON, or its text; return its exit code."""
+    print(to_json(document) if as_json else "\n".join(map(printable, text.split("\n"))))
+    return code
 
 
 # JSON -----------------------------------------------------------------------------------------------------
