@@ -555,9 +555,10 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class Stats:
     """Statistics of records.
 
-    `stats["price"]` covers the split `train` if there is one, and all records otherwise. `stats.all["price"]` always
-    covers all records, as does the printed table, and `stats.splits["eval"]["price"]` covers one split. `a + b` merges
-    the statistics of two sets of records.
+    `stats["price"]` of a dataset covers the split `train` if there is one, and all records otherwise; of a selection,
+    it covers all its records. `stats.all["price"]` always covers all records, as does the printed table, and
+    `stats.splits["eval"]["price"]` covers one split. `a + b` merges the statistics of two sets of records; it is of a
+    selection if `a` or `b` is.
 
     Attributes:
         schema: schema of the records.
@@ -567,6 +568,7 @@ class Stats:
         splits: statistics of each split, by name.
         by: statistics for each value of the field `by_field`; empty if there is no such field.
         by_field: name of the field passed as `by`; None if there is none.
+        of_selection: whether the records are a selection, so that `stats["price"]` covers all splits.
     """
 
     schema: Schema
@@ -576,6 +578,7 @@ class Stats:
     splits: dict[str, Stats] = attrs.field(factory=dict)
     by: dict[Any, Stats] = attrs.field(factory=dict)
     by_field: str | None = None
+    of_selection: bool = False
 
     @classmethod
     def of_nothing(cls, schema: Schema) -> Stats:
@@ -584,10 +587,15 @@ class Stats:
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Look up the statistics of a field, over the split `train` if there is one, otherwise over all records."""
+        """Look up the statistics of a field, over `train` if this is a dataset with that split, else all records."""
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
-        return attrs.evolve(splits.get("train", self.fields[field.name]), splits=splits)
+        return attrs.evolve(self._default.fields[field.name], splits=splits)
+
+    @property
+    def _default(self) -> Stats:
+        """Statistics that `stats["price"]` and `read(..., normalize=stats)` take."""
+        return self if self.of_selection else self.splits.get("train", self)
 
     @property
     def all(self) -> Stats:
@@ -634,14 +642,15 @@ class Stats:
             raise OptionError(f"expected statistics of the same fields, got others: {join([*map(str, differs)])}")
         names = ("fields", "groups", "splits", "by")
         sums: dict[str, Any] = {name: _sums(getattr(self, name), getattr(other, name)) for name in names}
-        return attrs.evolve(self, records=self.records + other.records, **sums)
+        either = self.of_selection or other.of_selection
+        return attrs.evolve(self, records=self.records + other.records, of_selection=either, **sums)
 
     def normalizers(self) -> dict[str, FieldStats | _Grouped]:
         """Map the name of each float field to its statistics, for `read(..., normalize=...)`."""
         names = [field.name for field in self.schema.fields if field.element.name in _FLOATS]
         if self.by_field is None:
             return {name: self[name] for name in names}
-        parts, by = self.splits.get("train", self).by, self.schema[self.by_field]
+        parts, by = self._default.by, self.schema[self.by_field]
         return {name: _Grouped(by, {value: part[name] for value, part in parts.items()}) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
@@ -711,7 +720,7 @@ def _plain(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-_FOLLOWING = ("schema", "field", "dtype", "splits", "by")
+_FOLLOWING = ("schema", "field", "dtype", "splits", "by", "of_selection")
 
 
 def kept_stats(source: Any, split: str | None = None) -> Stats | None:
@@ -750,7 +759,7 @@ def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
 
 
 def _state(part: Any) -> Any:
-    """Convert statistics to JSON types, without attributes that follow from the schema."""
+    """Convert statistics to JSON types, without attributes that follow from the schema or the source."""
     if attrs.has(type(part)):
         return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
     if isinstance(part, np.ndarray):
@@ -814,8 +823,8 @@ def stats(
     Counts and extremes are exact. Means and deviations have the accuracy of numpy in float64. Quantiles are exact up to
     several thousand distinct values; beyond that, they have a relative error of 0.4 % (see `FieldStats.quantile`).
     Frequencies are limited as well (see `FieldStats.top`). NaN and padding are excluded. `stats["ids"]` covers the
-    split `train` if there is one, and `stats.all["ids"]` covers all records. Statistics stored by
-    `write(..., stats=True)` are loaded, not recomputed.
+    split `train` of a dataset if there is one, and all records of a selection. `stats.all["ids"]` covers all records.
+    Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
@@ -846,7 +855,7 @@ def stats(
         total = whole if total is None else total + whole
     if total is None:
         raise OptionError(f"stats: expected records, got none: {source!r}")
-    return total
+    return attrs.evolve(total, of_selection=isinstance(source, Selection))
 
 
 def keep_stats(manifest: Manifest, known: Stats | None) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from seqrecorder.analysis.numbers import Tally
 from seqrecorder.analysis.stats import by_pieces, selections_of
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, check_count
 from seqrecorder.schema.display import bars, html_table, join, number_of
 from seqrecorder.storage.files import local_path, sealed, unsealed, write_file
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.dataset.selection import Selection
     from seqrecorder.schema.field import Field
 
 
@@ -310,7 +310,8 @@ class Vocabulary:
             source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; without a field,
                 tokens or sequences of tokens.
             field: name of a field of text, bytes or whole numbers.
-            split: name of the split to count; None for `train` if there is one, otherwise all records.
+            split: name of the split to count; None for `train` if a dataset has it, otherwise all records. A selection
+                is counted whole.
             min_count: smallest count of a token to include.
             max_size: maximum number of ids, including padding and unknown tokens; None for no limit.
             reserved: tokens with ids before all others, such as `("<s>", "</s>")`.
@@ -329,8 +330,9 @@ class Vocabulary:
             if value is not None:
                 check_count(option, value)
         if field is not None:
-            source = selections_of(source, split)
-            source = {"train": source["train"]} if split is None and "train" in source else source
+            splits = selections_of(source, split)
+            only_train = split is None and "train" in splits and not isinstance(source, Selection)
+            source = {"train": splits["train"]} if only_train else splits
         elif split is not None:
             raise OptionError("split: goes with a dataset and a field of it")
         counted, total = count_tokens(source, field, pieces, prune, progress)

@@ -208,6 +208,32 @@ def test_a_selection_has_statistics_of_its_records_alone(corpus):
         sr.stats(opened["train"][:0])
 
 
+def test_a_selection_over_splits_counts_whole(corpus):
+    """A dataset means `train`; a selection of several splits means all that it holds, also once it is added to."""
+    opened = sr.open(corpus)
+    for selection in (opened.all(), opened.all()[5:25], opened["train", "eval"], opened["eval"] | opened["train"]):
+        found = sr.stats(selection, by="label", fields=["price"])
+        prices = np.concatenate([record.price for record in selection])
+        same(found["price"].mean, prices.mean())
+        same(found["price"].mean, found.all["price"].mean)
+        same(found.splits["eval"]["price"].mean, sr.stats(selection & opened["eval"])["price"].mean)
+        assert list(found["price"].splits) == ["train", "eval"] == list(found.splits)
+        parts = found.normalizers()["price"].parts
+        assert {label: part.count for label, part in parts.items()} == {
+            label: sum(record.price.size for record in selection if record.label == label) for label in parts
+        }
+    one, other = next(iter(opened.all().folds(2, seed=0)))
+    for part in (one, other):
+        same(sr.stats(part)["price"].mean, np.concatenate([record.price for record in part]).mean())
+    whole = np.concatenate([record.price for record in opened.all()]).mean()
+    same((sr.stats(one) + sr.stats(other))["price"].mean, whole)
+    same((sr.stats(corpus, "train") + sr.stats(opened["eval"]))["price"].mean, whole)
+    of_train = sr.stats(opened["train"])["price"].mean
+    assert of_train != whole
+    for dataset in (sr.stats(corpus), sr.stats(opened), sr.stats(corpus, "train") + sr.stats(corpus, "eval")):
+        same(dataset["price"].mean, of_train)
+
+
 def test_statistics_are_short_in_a_line_and_tables_in_notebooks(corpus):
     """They print in a line, as a table of fields, as HTML, and as JSON without NaN."""
     found = sr.stats(corpus)

@@ -78,6 +78,15 @@ def test_a_vocabulary_is_of_train_by_default(corpus, words):
     assert words.coverage([["w1", "nothing"]]).tokens == 2
 
 
+def test_a_selection_over_splits_is_counted_whole(corpus):
+    """All its records count, not those of train alone; of an open dataset, as of its directory, train does."""
+    opened = sr.open(corpus)
+    for selection in (opened.all(), opened.all()[30:50], opened["train", "eval"], opened["eval"] | opened["train"]):
+        held = Counter(word for record in selection for word in record.words)
+        assert sr.Vocabulary.build(selection, "words").counts == held
+    assert sr.Vocabulary.build(opened, "words").counts == sr.Vocabulary.build(opened["train"], "words").counts
+
+
 def test_rare_tokens_are_forgotten_on_request(random):
     """With `prune` memory is bounded; frequent tokens stay, and are counted to within the stated error."""
     drawn = [f"t{n}" for n in random.zipf(1.6, 4000).tolist()]

@@ -249,6 +249,15 @@ def test_normalize_uses_exactly_the_statistics_that_are_shown(corpus, sentences)
         np.testing.assert_allclose(figures.denormalize(batch["level"])[real], level["eval"])
 
 
+def test_the_statistics_of_a_selection_over_splits_normalize_by_all_of_it(corpus, sentences):
+    """`normalize=sr.stats(selection)` divides by the deviation of all its records, not of those from train alone."""
+    chosen = sr.open(corpus).all()[10:]
+    level = np.concatenate([record.level for record in sentences[10:]])
+    [batch] = sr.read(chosen, batch=sr.Pad(20), normalize=sr.stats(chosen), missing={"level": "mask"})
+    scaled = batch["level"].numpy()[batch["level_observed"].numpy() > 0]
+    np.testing.assert_allclose(scaled, (level - level.mean()) / level.std())
+
+
 def test_each_group_is_normalized_by_its_own_statistics(corpus, sentences) -> None:
     """Steps, horizons and next steps have the scale of their record, also where the field of groups is not read."""
     stats = sr.stats(corpus, by="label")
