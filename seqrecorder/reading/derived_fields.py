@@ -176,8 +176,8 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
     if word not in ids:
         close = did_you_mean(str(word), map(str, ids))
         raise OptionError(
-            f"{what}: {word!r} is no word of the vocabulary{close}; a word that the data lack is given to "
-            f"Vocabulary.build by reserved=[{word!r}]"
+            f"{what}: {word!r} is no word of the vocabulary{close}: max_size or min_count left it out, or the "
+            f"data lack it; leave it out here, or build the vocabulary without these limits or with reserved=[{word!r}]"
         )
     return ids[word]
 
