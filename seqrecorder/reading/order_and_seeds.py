@@ -420,7 +420,7 @@ class Limits:
     def __str__(self) -> str:
         if (self.least, self.most, self.after_cropping) == (1, None, True):
             return "no steps" if self.group == DEFAULT_GROUP else f"no steps of {self.group!r}"
-        below = [f"fewer than {self.least} steps"] if self.least else []
+        below = ["no steps" if self.least == 1 else f"fewer than {self.least} steps"] if self.least else []
         return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
 
     def admits(self, lengths: Any) -> Any:

@@ -130,7 +130,7 @@ LEFT_OUT = {
     "single": ({"max_length": 5}, "1 record left out: more than 5 steps"),
     "both": (
         {"batch": sr.Bucket(4), "min_length": 1, "max_length": 5},
-        "2 records left out: fewer than 1 steps or more than",
+        "2 records left out: no steps or more than 5 steps",
     ),
     "pad empty": ({"batch": sr.Pad(4, empty="drop")}, "1 record left out: no steps"),
     "pad long": ({"batch": sr.Pad(4, length=5, too_long="drop")}, "1 record left out: more than 5 steps"),
