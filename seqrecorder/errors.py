@@ -26,6 +26,7 @@ message as attributes.
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class RecordError(SeqrecorderError, ValueError):
     def __init__(
         self, message: str, *, position: int | None = None, key: object = None, problems: Iterable[FieldProblem] = ()
     ) -> None:
-        self.message, self.position, self.key, self.problems = message, position, key, tuple(problems)
+        self.message, self.position, self.problems = message, position, tuple(problems)
+        self.key = int(key) if isinstance(key, numbers.Integral) else key  # without numpy's name of the type
         super().__init__(message)
 
     def _text(self) -> str:

@@ -487,6 +487,21 @@ def test_duplicate_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [(r.key, r.group) for r in sr.read_records(tmp_path / "d")][-2:] == [("k4", "g4"), ("x", "")]
 
 
+def test_keys_of_numbers_are_shown_as_python_has_them(tmp_path: Path) -> None:
+    """Not as np.int64(1001), in the messages of twice the same key and of a value that does not fit."""
+
+    @sr.record
+    class Meter:
+        key: int = sr.context("int64", key=True)
+        value: int = sr.context("int8")
+
+    with pytest.raises(sr.DuplicateKeyError, match=r"^record 1 \(key 1001\): has the key of record 0;") as twice:
+        sr.write([Meter(1001, 1), Meter(1001, 2)], tmp_path / "d")
+    assert type(twice.value.key) is int
+    with pytest.raises(sr.RecordError, match=r"^record 0 \(key 1001\): "):
+        sr.write([Meter(1001, 300)], tmp_path / "d")
+
+
 def test_keys_of_chunks(tmp_path: Path) -> None:
     """Chunks share the key of their source; a second source with that key is still a duplicate."""
     sr.write([Clip("a", size=25)], tmp_path / "d", params={"length": 10})
