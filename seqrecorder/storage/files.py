@@ -480,7 +480,9 @@ def _checked(path: Any) -> str:
     try:
         text = os.fsdecode(path)
     except TypeError:
-        raise OptionError(f"expected a path, got {path!r}") from None
+        is_data = not isinstance(path, (int, float, type(None)))
+        hint = "; records and tables are first written: seqrecorder.write(records, 'corpus')" if is_data else ""
+        raise OptionError(f"expected a path, got {path!r:.200}{hint}") from None
     url = (_URL if isinstance(path, (str, bytes)) else _URL_OF_PATH).match(text)
     if url:
         raise OptionError(

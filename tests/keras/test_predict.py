@@ -354,6 +354,15 @@ def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
             sr.keras.predict(model, walks, batch=4, inputs="x", **{name: value})
 
 
+def test_what_is_not_written_is_not_predicted(walks: Path) -> None:
+    """Records and arrays are no paths: the error says that they are written first."""
+    for data in (list(sr.read_records(walks)), walk(0, 3), np.zeros((3, 4, 2))):
+        with pytest.raises(sr.OptionError, match=r"(?s)expected a path, got .*first written: seqrecorder.write\("):
+            sr.keras.predict(None, data, batch=4, inputs="x")
+    with pytest.raises(sr.OptionError, match="expected a path, got 3$"):
+        sr.keras.predict(None, 3, batch=4, inputs="x")
+
+
 def test_predictions_have_one_output(walks: Path) -> None:
     """Several outputs, and one of other rows than the batch, are refused; one in a dictionary is that one."""
     x = keras.Input((None, 1), name="x")
