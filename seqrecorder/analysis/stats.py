@@ -19,7 +19,7 @@ import numpy as np
 
 from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edges_of, shares_of, ticks_of
 from seqrecorder.codec.columns import Column, group_lengths
-from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
+from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked, records_called
 from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
 from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
@@ -520,10 +520,18 @@ class _Grouped:
         """Build the graph function that normalizes a field with the statistics of its record's group.
 
         Raises:
-            OptionError: the field is not numeric, its channels differ, or the grouping field is optional.
+            OptionError: the field is not numeric, its channels differ, the grouping field is optional, or a group has a
+                channel without finite values.
         """
+        by = self.by.name
         if self.by.optional:
-            raise OptionError(f"normalize: records may have no {self.by.name!r}, by which there are statistics")
+            raise OptionError(f"normalize: records may have no {by!r}, by which there are statistics")
+        lost = [value for value, part in self.parts.items() if not np.isfinite(part.mean).all()]
+        if lost:
+            raise OptionError(
+                f"normalize: {field.name!r} has a channel without finite values in records of {by} "
+                f"{join([*map(repr, lost)])}; leave them out, also of stats(): where(lambda r: r.{by} not in {lost})"
+            )
         maps = [part.field_map(field) for part in self.parts.values()]
         wide, rest = maps[0].target.element.name, list(field.rest)
         figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - same module
@@ -532,11 +540,11 @@ class _Grouped:
             import tensorflow as tf
 
             matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
-            message = (
-                f"normalize: there are no statistics of a value of {self.by.name!r} (leave such records out: "
-                f"where({self.by.name}=list(stats.by))), one of"
-            )
-            return checked(tf.argmax(matches, 1), tf.reduce_any(matches, 1), message, keys)
+            known = tf.reduce_any(matches, 1)
+            lost = tf.unique(tf.boolean_mask(keys, tf.logical_not(known)))[0]
+            message = f"normalize: no statistics of these values of {by!r} (leave them out: where({by}=list(stats.by)))"
+            with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
+                return checked(tf.argmax(matches, 1), known, message, lost)
 
         def normalized(values: Any, groups: Any) -> Any:
             import tensorflow as tf
@@ -545,7 +553,7 @@ class _Grouped:
             center, scale = (tf.reshape(tf.gather(figures[:, at], groups), [-1, *ones, *rest]) for at in (0, 1))
             return (tf.cast(values, wide) - center) / scale
 
-        return FieldMap(field.name, maps[0].target, normalized, beside=self.by.name, code=code)
+        return FieldMap(field.name, maps[0].target, normalized, beside=by, code=code)
 
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")

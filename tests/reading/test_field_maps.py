@@ -295,7 +295,36 @@ def test_each_group_is_normalized_by_its_own_statistics(corpus, sentences) -> No
 
 
 def test_groups_without_statistics_are_an_error(corpus) -> None:
-    """They have no scale; the error names the field and the value."""
+    """They have no scale; the error names the field and the values, and no command that finds no fault in them."""
     stats = sr.stats(sr.open(corpus)["train"].where(label="a"), by="label")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="no statistics of a value of .*label.* one of"):
-        list(sr.read(corpus, "eval", batch=sr.Pad(4), normalize=stats))
+    for batch in (sr.Pad(4), sr.Window(1), sr.Pack(16, 2)):
+        told = r"no statistics of these values of .*label.* \(leave them out: where\(label=list.*\] \[(\\?\"|')?b\W*\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=told) as caught:
+            list(sr.read(corpus, "eval", batch=batch, fields=["level", "label"], normalize=stats))
+        assert "verify" not in str(caught.value)
+
+
+def test_groups_without_finite_values_are_named(tmp_path) -> None:
+    """A group of NaN alone has no scale; without its records, as the error advises, the others are normalized."""
+
+    @sr.record
+    class Meter:
+        meter: int = sr.context("int64")
+        kwh: np.ndarray = sr.feature_list("float32")
+
+    nan = float("nan")
+    sr.write([Meter(0, [nan, nan]), Meter(1, [1, 3]), Meter(2, [nan, 5]), Meter(3, [nan])], tmp_path / "d")
+    told = r"'kwh' has a channel without finite values in records of meter 0, 3; .* r.meter not in \[0, 3\]\)$"
+    with pytest.raises(OptionError, match=told):
+        sr.read(tmp_path / "d", batch=2, missing="mask", normalize=sr.stats(tmp_path / "d", by="meter"))
+    known = sr.open(tmp_path / "d").all().where(lambda r: r.meter not in [0, 3])
+    [batch] = sr.read(known, batch=2, missing="mask", normalize=sr.stats(known, by="meter"))
+    np.testing.assert_allclose(batch["kwh"], [[-1, 1], [0, 0]])
+
+
+def test_an_unknown_token_is_no_damage(corpus) -> None:
+    """The error of a window names the token, and no command that would find no fault in the record."""
+    words = sr.Vocabulary(["w1"], padding=None, oov_buckets=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="unknown tokens, but oov_buckets=0") as caught:
+        list(sr.read(corpus, "eval", batch=sr.Window(2), fields=["words"], vocabulary={"words": words}))
+    assert "verify" not in str(caught.value)
