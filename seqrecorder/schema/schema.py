@@ -146,7 +146,8 @@ class Schema:
             hour: np.ndarray = sr.feature_list("int64")
             watts: np.ndarray = sr.feature_list("float64")  # 1 of 3 rows have none, which is NaN
 
-        The schema can be used in place of a record class: `from_table(table, schema)`.
+        The schema can be used in place of a record class: `from_table(table, schema)`. A column of a CSV file is text
+        if a number in it has leading zeros, such as the code 01234.
 
         Args:
             source: table or table files that `from_table` accepts, or list of dictionaries (the first million rows are

@@ -87,21 +87,16 @@ class CsvRecords(SkippingSource, Generic[T]):
         return names
 
     def _record(self, row: dict[str, str], line: int) -> T:
-        hook = f"{self.record_class.__name__}.from_csv_row"
+        name, advice = self.record_class.__name__, "(raise seqrecorder.SkipRecord to leave the row out)"
+        where = f"{self.path}, line {line}: {name}.from_csv_row"
         try:
             record = self.record_class.from_csv_row(Row(row), **self.params)  # type: ignore[attr-defined]  # see from_csv
         except SkipRecord:
             raise
         except Exception as error:
-            raise SourceError(
-                f"{self.path}, line {line}: {hook} failed: {type(error).__name__}: {error}"
-                " (raise seqrecorder.SkipRecord to leave the row out)"
-            ) from error
+            raise SourceError(f"{where} failed: {type(error).__name__}: {error} {advice}") from error
         if not isinstance(record, self.record_class):
-            raise SourceError(
-                f"{self.path}, line {line}: {hook}: expected a {self.record_class.__name__}, got {record!r}"
-                " (raise seqrecorder.SkipRecord to leave the row out)"
-            )
+            raise SourceError(f"{where}: expected a {name}, got {record!r} {advice}")
         return record
 
 

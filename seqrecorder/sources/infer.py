@@ -6,7 +6,9 @@ The table is opened by `seqrecorder.sources.tables` or parsed by `seqrecorder.so
 from __future__ import annotations
 
 import itertools
+import operator
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +24,8 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 from seqrecorder.schema.utf8 import check_utf8
 from seqrecorder.sources.rows import ranks_of
-from seqrecorder.sources.tables import open_table
-from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
+from seqrecorder.sources.tables import is_csv, open_table, table_of_files
+from seqrecorder.sources.text import CONLLU_COLUMNS, in_chunks, series_in, split_sentences
 from seqrecorder.storage.files import files_named, natural_order
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ _PIECES = 1 << 14  # maximum number of sentences or series to read, documented i
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Column names of CoNLL-U (https://universaldependencies.org/format.html)."""
 _CONLL_ENDINGS = (".conll", ".conllu", ".conllx")
-_INT = re.compile("-?[0-9]{1,18}")  # 18 digits always fit into 64 bits
+_INT = re.compile("-?(?:0|[1-9][0-9]{0,17})")  # 18 digits always fit into 64 bits; leading zeros are of a code
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -106,14 +108,14 @@ def infer_table(
 
     Columns in `leave_out` get no field.
     """
-    table = _rows_of(source, columns, rows)
+    table, codes = _rows_of(source, columns, rows)
     keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
     for column in itertools.chain(*keys, leave_out):
         if column not in table.column_names:
             raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
     if order is not None and by is None:
         raise OptionError("order: only for rows that are steps; pass the column that groups them into records as by=")
-    drafted = _Drafted(table, name, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
+    drafted = _Drafted(table, name, codes, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
     for column in table.column_names:
         if column in leave_out:
             continue
@@ -128,8 +130,8 @@ def infer_table(
     )
 
 
-def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> Any:
-    """Read the first rows of a table, a file or a list of dictionaries.
+def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tuple[Any, Sequence[str]]:
+    """Read the first rows of a table, a file or a list of dictionaries; also name the columns of codes (see below).
 
     Args:
         source: source as in `Schema.infer`.
@@ -151,21 +153,38 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
         names = dict.fromkeys(name for row in source[:rows] for name in row)
         try:
-            return pa.Table.from_pylist([{name: _nested(row.get(name)) for name in names} for row in source[:rows]])
+            return pa.Table.from_pylist([{name: _nested(row.get(name)) for name in names} for row in source[:rows]]), ()
         except (pa.ArrowException, OverflowError, TypeError) as error:
-            raise SourceError(
-                f"rows: a value is too large, or its type differs from the values before it: {error}"
-            ) from error
+            raise SourceError(f"rows: a value is too large, or its type differs from others: {error}") from error
     table: Table = open_table(source)
-    batches, count = [], 0
-    for batch in table.batches(table.names):
-        batches.append(batch)
-        count += batch.num_rows
-        if count >= rows:
-            break
-    if not count:
+    batches = _head(table, table.names, rows)
+    if not sum(batch.num_rows for batch in batches):
         raise OptionError(f"{table.name} has no rows to infer a schema from")
-    return pa.Table.from_batches(batches).slice(0, rows)
+    return _with_codes(source, pa.Table.from_batches(batches).slice(0, rows))
+
+
+def _head(table: Table, names: Sequence[str], rows: int) -> list[Any]:
+    """Read the batches with the first rows of the named columns."""
+    return next(in_chunks(table.batches(names), operator.attrgetter("num_rows"), sys.maxsize, rows), [])
+
+
+def _with_codes(source: Any, table: Any) -> tuple[Any, Sequence[str]]:
+    """Read columns of numbers as text if one has leading zeros, as the code 01234; return the names of these columns.
+
+    Args:
+        source: source of the table; only CSV files have such numbers.
+        table: rows of the source.
+    """
+    pa, pc = pyarrow(), compute()
+    numbers = [field.name for field in table.schema if field.type in (pa.int64(), pa.float64())]
+    if not numbers or not is_csv(source):
+        return table, ()
+    as_text = table_of_files(source, dict.fromkeys(numbers, pa.large_string()))  # an empty cell becomes None
+    texts = pa.Table.from_batches(_head(as_text, numbers, table.num_rows)).slice(0, table.num_rows)
+    codes = [name for name in numbers if pc.any(pc.match_substring_regex(texts[name], r"^\s*0\d+\s*$")).as_py()]
+    for name in codes:
+        table = table.set_column(table.column_names.index(name), name, texts[name])
+    return table, codes
 
 
 def _nested(value: Any) -> Any:
@@ -178,8 +197,8 @@ def _nested(value: Any) -> Any:
 class _Drafted:
     """Draft of a schema: the fields added so far, with comments on guesses."""
 
-    def __init__(self, table: Any, name: str, *, is_text: bool) -> None:
-        self.table, self.name, self.is_text = table, name, is_text
+    def __init__(self, table: Any, name: str, codes: Sequence[str], *, is_text: bool) -> None:
+        self.table, self.name, self.codes, self.is_text = table, name, codes, is_text
         self.fields: list[Field] = []
         self.comments: dict[str, list[str]] = {}
         self.notes: list[str] = []
@@ -199,7 +218,7 @@ class _Drafted:
         lengths = _counts(rows) if kind == "feature_list" else np.empty(0, np.int64)
         if lengths.size > 1 and (lengths == lengths[0]).all():
             comments.append(f"always {lengths[0]} long: context with shape=({lengths[0]},)?")
-        optional = bool(array.null_count) and (_is_list(rows.type) or inner.type not in _float_types())
+        optional = bool(array.null_count) and (_is_list(rows.type) or not pyarrow().types.is_floating(inner.type))
         added = self._add(column, kind, inner.type, (*outer, *shape), comments, optional=optional)
         if added and kind == "feature_list":
             spread = np.full(self.table.num_rows, -1)
@@ -219,8 +238,8 @@ class _Drafted:
             kind = "context"
             comments.append("the same in all rows of each group")
         nulls = array.null_count
-        optional = bool(nulls) and kind == "context" and inner.type not in _float_types()
-        if nulls and kind == "feature_list" and inner.type not in _float_types():
+        optional = bool(nulls) and kind == "context" and not pyarrow().types.is_floating(inner.type)
+        if nulls and kind == "feature_list" and not pyarrow().types.is_floating(inner.type):
             comments.append(f"{nulls} rows have none: fill them first")
         self._add(column, kind, inner.type, shape, comments, optional=optional)
 
@@ -245,8 +264,10 @@ class _Drafted:
         except (SchemaError, NotImplementedError) as error:
             self.notes.append(f"{column!r} cannot be declared: {error}")
             return False
+        if column in self.codes:
+            comments.append("leading zeros, which a number would lose")
         nulls = self.table[column].null_count
-        if nulls and (optional or inner in _float_types()):
+        if nulls and (optional or pyarrow().types.is_floating(inner)):
             comments.append(f"{nulls} of {self.table.num_rows} rows have none{'' if optional else ', which is NaN'}")
         if self.is_text and element.name == "str" and inner == self.table[column].type:
             months = compute().match_substring_regex(self.table[column], r"^\d{4}-(0[1-9]|1[0-2])$")
@@ -318,12 +339,6 @@ def _dtype_of(kind: Any, comments: list[str]) -> Any:
     if types.is_nested(kind) or types.is_decimal(kind) or types.is_null(kind) or types.is_temporal(kind):
         raise SchemaError(f"no field holds {kind}")
     return kind.to_pandas_dtype()
-
-
-def _float_types() -> tuple[Any, ...]:
-    import pyarrow as pa
-
-    return pa.float16(), pa.float32(), pa.float64()
 
 
 def _is_list(kind: Any) -> bool:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from seqrecorder.codec.arrow import Table
     from seqrecorder.schema.field import Field
 
-if TYPE_CHECKING:
     Words = list[tuple[NDArray[np.uint64], int]]
 
 
@@ -397,10 +396,8 @@ class RowGroups(TableSource):
         self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
 
     def __repr__(self) -> str:
-        ignored = f", ignored={list(self.ignored)}" if self.ignored else ""
-        return (
-            f"<{self.schema.name} records, a row a step, of {self.table.name} by {', '.join(self.by) or None}{ignored}>"
-        )
+        by = (", ".join(self.by) or "None") + (f", ignored={list(self.ignored)}" if self.ignored else "")
+        return f"<{self.schema.name} records, a row a step, of {self.table.name} by {by}>"
 
     def tables(self) -> Iterator[Any]:
         """Yield tables with one row per group."""

@@ -64,6 +64,11 @@ def is_table_file(path: Any) -> bool:
     return _format_of(Path(path)) is not None
 
 
+def is_csv(source: object) -> bool:
+    """Check whether a source names files that are all CSV."""
+    return is_path(source) and {*map(_format_of, _files(source))} == {"csv"}
+
+
 def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -> Table:
     """Open files as one concatenated table; only a few batches are in memory at once.
 
@@ -194,9 +199,8 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
                 yield from opened.iter_batches(BATCH_ROWS, columns=wanted)
             return
         reader = _arrow(file)  # random access for the file format, an iterator for the stream format
-        for batch in (
-            map(reader.get_batch, range(reader.num_record_batches)) if hasattr(reader, "get_batch") else reader
-        ):
+        parts = map(reader.get_batch, range(reader.num_record_batches)) if hasattr(reader, "get_batch") else reader
+        for batch in parts:
             batch.validate(full=True)  # an unchecked wrong length or offset can crash the process
             yield batch
 

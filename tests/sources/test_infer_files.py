@@ -80,9 +80,9 @@ def test_what_fits_no_file_is_refused(tmp_path):
         sr.Schema.infer(tmp_path / "c.ts")
 
 
-@pytest.mark.parametrize("odd", ["--5", "9" * 20, "\u0663"])
+@pytest.mark.parametrize("odd", ["--5", "9" * 20, "\u0663", "007"])
 def test_columns_with_what_is_no_int64_are_text(tmp_path, odd):
-    """A column of CoNLL is of ints where all of its tokens are such, in ASCII digits and within 64 bits."""
+    """A column of CoNLL is of ints where all of its tokens are such, in ASCII digits within 64 bits, as ints print."""
     (tmp_path / "x.conll").write_text(f"-1 {odd}\n2 5\n\n", encoding="utf-8")
     schema = sr.Schema.infer(tmp_path / "x.conll")
     assert [field.element.name for field in schema.fields] == ["int64", "str"]

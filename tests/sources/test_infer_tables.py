@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import gzip
 import io
 import pickle
 from pathlib import Path
@@ -70,6 +71,35 @@ def test_dictionaries_and_files_are_tables(tmp_path):
     expected = sr.Schema.infer(pa.Table.from_pylist(rows))
     assert sr.Schema.infer(rows) == expected == sr.Schema.infer(tmp_path / "x.jsonl")
     assert [field.kind for field in expected.fields] == ["context", "feature_list"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "directory"])
+def test_numbers_with_leading_zeros_are_text(tmp_path, ending):
+    """Codes of CSV files keep their zeros, with a comment; numbers and zeros alone stay numbers."""
+    rows = ["postcode,ean,n,x,level", "01234,00012345678901234567890,0,0.5,-1", "99999,1,10,00.5,0", ",2,5,1,7"]
+    text = "\n".join([*rows, ""])
+    file = tmp_path / ("data/a.csv" if ending == "directory" else f"a.{ending}")
+    file.parent.mkdir(exist_ok=True)
+    with (gzip.open if ending.endswith("gz") else open)(file, "wt") as out:
+        out.write(text.replace(",", "\t") if ending == "tsv" else text)
+    source = file.parent if ending == "directory" else file
+    schema = sr.Schema.infer(source)
+    found = [(field.name, field.element.name, field.optional) for field in schema.fields]
+    assert found[:2] == [("postcode", "str", True), ("ean", "str", False)]
+    assert found[2:] == [("n", "int64", False), ("x", "float64", False), ("level", "int64", False)]
+    lines = repr(schema).splitlines()
+    assert ["leading zeros" in line for line in lines if "sr.context" in line] == [True, True, False, False, False]
+    assert "1 of 3 rows have none" in next(line for line in lines if "postcode" in line)
+    records = [(record.postcode, record.ean, record.n) for record in sr.from_table(source, schema)]
+    assert records == [("01234", "00012345678901234567890", 0), ("99999", "1", 10), (None, "2", 5)]
+
+
+def test_groups_of_codes_with_leading_zeros(tmp_path):
+    """A column of `by` keeps its zeros as the key; one of steps, too."""
+    (tmp_path / "a.csv").write_text("shop,code\n07,1\n07,02\n7,3\n")
+    schema = sr.Schema.infer(tmp_path / "a.csv", by="shop")
+    records = sr.from_rows(tmp_path / "a.csv", schema, by="shop")
+    assert [(record.shop, record.code.tolist()) for record in records] == [("07", ["1", "02"]), ("7", ["3"])]
 
 
 def test_dictionaries_of_arrays_are_records():
