@@ -138,7 +138,8 @@ class RecordError(SeqrecorderError, ValueError):
         self, message: str, *, position: int | None = None, key: object = None, problems: Iterable[FieldProblem] = ()
     ) -> None:
         self.message, self.position, self.problems = message, position, tuple(problems)
-        self.key = int(key) if isinstance(key, numbers.Integral) else key  # without numpy's name of the type
+        # Without numpy's name of the type, which the text would show.
+        self.key = key if isinstance(key, bool) or not isinstance(key, numbers.Integral) else int(key)
         super().__init__(message)
 
     def _text(self) -> str:
