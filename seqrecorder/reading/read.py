@@ -129,8 +129,8 @@ def read(
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
         targets: targets of `model.fit`, in the same form. Elements become `(inputs, targets, sample_weight)`, and a
             target with one float or bool per step `(B, T, 1)`.
-        weights: field with a weight per record or target step, or a tuple of fields to multiply. They multiply the
-            default weights, which are 0 for padding and None, and otherwise 1 (float32); False for no weights.
+        weights: field with a weight per record or step, `sr.next_step("w")` with such targets, or a tuple to multiply.
+            They multiply the default weights: 0 for padding and None, otherwise 1 (float32). False for no weights.
         class_weight: mapping from class to a factor for the weights of class targets, such as `{0: 1.0, 3: 5.0}`.
         missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
         vocabulary: mapping from field to `Vocabulary`, to get the ids of its tokens, int64.
