@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.selection import Corpus as Corpus
     from seqrecorder.dataset.selection import Selection as Selection
     from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
-    from seqrecorder.dataset.shares import Balanced as Balanced
+    from seqrecorder.dataset.split_shares import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
     from seqrecorder.reading.batch import batch as batch
@@ -152,7 +152,7 @@ _LAZY = {
         "dataset.salvage": "Salvage salvage",
         "dataset.cutoffs": "Cutoff cutoffs",
         "dataset.selection": "Corpus Selection open",
-        "dataset.shares": "Balanced",
+        "dataset.split_shares": "Balanced",
         "dataset.verify": "VerifyReport verify",
         "sources.csv": "from_csv",
         "sources.rows": "from_rows",

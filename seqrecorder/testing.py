@@ -12,7 +12,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.exact_values import holds_encoded, same_bits
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.hooks import Hooks, check_params
+from seqrecorder.writing.load_hooks import Hooks, check_params
 from seqrecorder.writing.writer import write
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ __all__ = [
     "salvage",
     "selection",
     "shard_set",
-    "shares",
+    "split_shares",
     "splits_in_time",
     "verify",
 ]

@@ -1,6 +1,6 @@
 """Subsets of a selection's rows, behind its methods `where`, `split` and `folds`.
 
-Splitting a dataset while it is written is in `shares` and `splits_in_time`.
+Splitting a dataset while it is written is in `split_shares` and `splits_in_time`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, builder, scatter
 from seqrecorder.dataset.record_store import require_scalars
-from seqrecorder.dataset.shares import Ratios, Shares, ranked, shares_of
+from seqrecorder.dataset.split_shares import Ratios, Shares, ranked, shares_of
 from seqrecorder.dataset.splits_in_time import Piece, SplitsInTime, TimeRule, time_field
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.exact_values import Mismatch

@@ -18,7 +18,7 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import explaining_replacement
-from seqrecorder.dataset.shares import key_hashes
+from seqrecorder.dataset.split_shares import key_hashes
 from seqrecorder.errors import DuplicateKeyError, ShardReadError
 from seqrecorder.storage.files import KEY_INDEX, MANIFEST
 from seqrecorder.storage.locks import exclusive

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.shares import Ratios, Shares, Stratum, missed_shares, shares_of
+from seqrecorder.dataset.split_shares import Ratios, Shares, Stratum, missed_shares, shares_of
 from seqrecorder.dataset.splits_in_time import TimeRule
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, ShardReadError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, join, number_of, outlines

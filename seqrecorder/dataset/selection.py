@@ -24,7 +24,7 @@ from seqrecorder.dataset.folds import (
 from seqrecorder.dataset.manifest import lengths_picture
 from seqrecorder.dataset.record_store import RecordStore, Rows, ascends
 from seqrecorder.dataset.shard_set import Selected
-from seqrecorder.dataset.shares import lowest_ranked
+from seqrecorder.dataset.split_shares import lowest_ranked
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError, check_count
 from seqrecorder.schema.display import cut, html_table, number_of
 

@@ -14,7 +14,7 @@ from seqrecorder.schema.utf8 import check_utf8
 from seqrecorder.sources.text import STDIN, UNPACKING_ERRORS, opened_text
 from seqrecorder.storage.files import local_path
 from seqrecorder.writing.columns import SkippingSource
-from seqrecorder.writing.hooks import check_params, hook_params
+from seqrecorder.writing.load_hooks import check_params, hook_params
 
 if TYPE_CHECKING:
     import os

@@ -37,7 +37,7 @@ from seqrecorder.dataset.manifest import (
     shards_of,
     write_assets,
 )
-from seqrecorder.dataset.shares import key_hashes
+from seqrecorder.dataset.split_shares import key_hashes
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,

@@ -14,7 +14,7 @@ from seqrecorder.dataset.manifest import read_statistics
 from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
-from seqrecorder.dataset.shares import Stratum
+from seqrecorder.dataset.split_shares import Stratum
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.object_store import Place

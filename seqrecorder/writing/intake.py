@@ -1,6 +1,6 @@
 """Intake of records: take them from sources, group them, encode them, and pass them to the writers of the splits.
 
-The hooks `load` and `split` are called by `hooks`, and shards are written by `splits`.
+The hooks `load` and `split` are called by `load_hooks`, and shards are written by `splits`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from seqrecorder.writing.columns import (
     snapshotter,
 )
 from seqrecorder.writing.examples_csv import csv_line
-from seqrecorder.writing.hooks import Hooks, hook_error
+from seqrecorder.writing.load_hooks import Hooks, hook_error
 from seqrecorder.writing.splits import Router, SplitWriter
 
 if TYPE_CHECKING:

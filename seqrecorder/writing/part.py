@@ -26,7 +26,7 @@ from seqrecorder.dataset.generations import named
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import parse_manifest, read_manifest, shards_of
 from seqrecorder.dataset.push_pull_clean import PARTS, Destination
-from seqrecorder.dataset.shares import Balanced
+from seqrecorder.dataset.split_shares import Balanced
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
     DatasetError,
@@ -44,8 +44,8 @@ from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.processes_and_signals import in_threads
 from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.writing.columns import ColumnSource, Sources, TableRecords
-from seqrecorder.writing.hooks import check_params
 from seqrecorder.writing.intake import LifeCycle
+from seqrecorder.writing.load_hooks import check_params
 from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import Part, WriteOptions, Writer, shows_options, stream_of
 

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.shares import GAMMA, finalized
+from seqrecorder.dataset.split_shares import GAMMA, finalized
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.files import error_at, fault_point, faults_around, writing
 

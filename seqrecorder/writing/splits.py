@@ -18,7 +18,15 @@ import numpy as np
 
 from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text, histogram
 from seqrecorder.dataset.push_pull_clean import unique_name
-from seqrecorder.dataset.shares import Balanced, Ratios, StratifiedDealer, Stratum, key_hash, key_hashes, missed_strata
+from seqrecorder.dataset.split_shares import (
+    Balanced,
+    Ratios,
+    StratifiedDealer,
+    Stratum,
+    key_hash,
+    key_hashes,
+    missed_strata,
+)
 from seqrecorder.dataset.splits_in_time import DROPPED, SplitsInTime, TimeRule
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.files import (

@@ -1,7 +1,7 @@
 """`write`, `Writer` and their options. A dataset is published complete or not at all.
 
 Shards are written to a staging directory beside the destination; one rename publishes it. Grouping and encoding of
-records are in `intake`, the hooks of their class in `hooks`, worker processes in `workers`, shard files in `splits`.
+records are in `intake`, the hooks of their class in `load_hooks`, worker processes in `workers`, shard files in `splits`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from seqrecorder.storage.files import STATISTICS, check_compression, check_names
 from seqrecorder.storage.processes_and_signals import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.storage.publish import Staging
 from seqrecorder.writing.columns import ColumnSource, check_choice
-from seqrecorder.writing.hooks import check_params
 from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream
+from seqrecorder.writing.load_hooks import check_params
 from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions, warn_of_missed_shares
 from seqrecorder.writing.workers import PoolEncoder
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.analysis.stats import Stats
     from seqrecorder.dataset.manifest import Splitting
-    from seqrecorder.dataset.shares import Balanced
+    from seqrecorder.dataset.split_shares import Balanced
 
 
 T = TypeVar("T")

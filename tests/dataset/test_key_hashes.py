@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqrecorder.dataset.keys import KeyRegistry
-from seqrecorder.dataset.shares import Ratios, key_hash, key_hashes
+from seqrecorder.dataset.split_shares import Ratios, key_hash, key_hashes
 from seqrecorder.errors import OptionError
 
 NAN = float("nan")
@@ -68,7 +68,7 @@ def test_definition():
 def test_other_processes(hash_seed):
     """Python's own randomised hashing plays no part."""
     keys = "('a', 1, ('b', 2.5), b'c')"
-    code = f"from seqrecorder.dataset.shares import key_hash\nprint([key_hash(k, 5) for k in {keys}])"
+    code = f"from seqrecorder.dataset.split_shares import key_hash\nprint([key_hash(k, 5) for k in {keys}])"
     out = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(p or "." for p in sys.path)},

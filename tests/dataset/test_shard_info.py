@@ -21,7 +21,7 @@ from seqrecorder.dataset.manifest import (
 )
 from seqrecorder.dataset.record_store import WrittenOrder
 from seqrecorder.dataset.selection import rows_of
-from seqrecorder.dataset.shares import lowest_ranked, ranked
+from seqrecorder.dataset.split_shares import lowest_ranked, ranked
 from seqrecorder.storage import files as names
 
 COUNT = 1200

@@ -9,7 +9,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.dataset.manifest import read_manifest
-from seqrecorder.dataset.shares import missed_shares
+from seqrecorder.dataset.split_shares import missed_shares
 
 SHARES = {"train": 0.8, "eval": 0.1, "test": 0.1}
 SIZES = np.random.default_rng(0).lognormal(4, 1, 66).astype(int)

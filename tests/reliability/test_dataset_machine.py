@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import seqrecorder as sr
 from seqrecorder.dataset.generations import named
-from seqrecorder.dataset.shares import Ratios, key_hashes
+from seqrecorder.dataset.split_shares import Ratios, key_hashes
 from seqrecorder.storage.files import on_fault_point
 
 

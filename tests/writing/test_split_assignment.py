@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.dataset.shares import StratifiedDealer
+from seqrecorder.dataset.split_shares import StratifiedDealer
 
 SHARES = {"train": 0.7, "eval": 0.2, "test": 0.1}
 
