@@ -1,7 +1,8 @@
 """`write`, `Writer` and their options. A dataset is published complete or not at all.
 
 Shards are written to a staging directory beside the destination; one rename publishes it. Grouping and encoding of
-records are in `intake`, the hooks of their class in `load_hooks`, worker processes in `workers`, shard files in `splits`.
+records are in `intake`, the hooks of their class in `load_hooks`, worker processes in `workers`, and shard files in
+`splits`.
 """
 
 from __future__ import annotations
