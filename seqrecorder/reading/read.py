@@ -231,6 +231,12 @@ def read(
     )
     if inputs is not None:
         _warn_of_shapes(strategy)
+        is_dealt = any(file.step > 1 for file in origin.files)
+        if is_dealt and targets is None and not shuffle and index_name is None:
+            log_once(
+                f"{origin.where}: read gives one file after the other, which is not the written order: to put "
+                "predictions beside the records, use seqrecorder.keras.predict, or index_name="
+            )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     if batches.count == 0 and feed.records:

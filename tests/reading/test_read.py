@@ -651,3 +651,21 @@ def test_a_class_that_does_not_fit_a_file_of_others(tmp_path: Path, good: int) -
             reading(list(map(str, files)), schema=Pitch)
         assert f"`seqrecorder schema {files[1]}`" in str(caught.value)
         assert "salvage" not in str(caught.value)
+
+
+def test_predictions_from_dealt_files_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Inputs alone, unshuffled, from files that got records in turn come in another order than they were written."""
+
+    @sr.record
+    class Number:
+        n: int = sr.context("int64")
+
+    for shards in (1, 3):
+        sr.write([Number(n) for n in range(9)], tmp_path / str(shards), shards=shards)
+        caplog.clear()
+        [batch] = sr.read(tmp_path / str(shards), batch=9, inputs="n")
+        is_written_order = batch.numpy().tolist() == list(range(9))
+        assert is_written_order == (shards == 1)
+        assert [("not the written order" in record.message) for record in caplog.records] == [True] * (shards == 3)
+        sr.read(tmp_path / str(shards), batch=9, inputs="n", index_name="index")
+        assert len(caplog.records) == (shards == 3)
