@@ -168,8 +168,8 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
     [[4], [5, 6]]
 
     The damaged files are not changed. A record is intact if the CRC of its data is valid, even if its header is lost.
-    After damage, the search continues at the next header with a valid CRC. In a GZIP shard, everything after the first
-    damage is lost.
+    After damage, the search continues at the next header with a valid CRC. In a GZIP shard, all records before the
+    damage are recovered, and few or none after it.
 
     Args:
         damaged: directory of a dataset, or TFRecord files (a path, a glob or a list).

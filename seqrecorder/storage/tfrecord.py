@@ -486,12 +486,13 @@ def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
     """Decompress as far as possible; return the reason for an early end."""
     limit = unpacked_limit(size)
     data = file.read(_SCAN_BYTES)
-    unpacker = zlib.decompressobj(GZIP_WBITS)
+    before = unpacker = zlib.decompressobj(GZIP_WBITS)
     if not data.startswith(GZIP_MAGIC):
         # Skip a damaged header: TensorFlow writes the usual one of ten bytes.
         data, unpacker = data[_GZIP_HEADER:], zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         while data:
+            before = unpacker.copy()
             with faults_around("write", tempfile.gettempdir()):
                 plain.write(unpacker.decompress(data, _SCAN_BYTES))
             if plain.tell() > limit:
@@ -504,6 +505,9 @@ def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
                 unpacker = zlib.decompressobj(GZIP_WBITS)
             data = data or file.read(_SCAN_BYTES)
     except zlib.error as error:
+        # zlib discards the output of a call that fails. Fed byte by byte, it returns all that precedes the damage.
+        with contextlib.suppress(zlib.error):
+            plain.writelines(before.decompress(data[at : at + 1]) for at in range(len(data)))
         return f"the GZIP stream is damaged: {error}"
     return "the GZIP stream ends too early"
 

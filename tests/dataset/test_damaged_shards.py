@@ -171,7 +171,8 @@ def test_shards_of_others(pristine, tmp_path, caplog):
     with pytest.raises((sr.ShardReadError, sr.SchemaMismatchError)):
         sr.read(shard, schema=Line, check="full")
     kept = keys(sr.read_records(shard, schema=Line, on_corrupt="skip"))
-    assert kept == keys(RECORDS[::2])[: len(kept)]
+    assert kept == [key for key in keys(RECORDS[::2]) if key in kept]
+    assert len(kept) >= 18
     assert len(list(sr.read(shard, schema=Line, on_corrupt="skip"))) == len(kept)
     assert len(caplog.records) == 2
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -142,6 +143,19 @@ def test_truncated_gzip(tmp_path):
         records, losses = from_gzip(tmp_path / "shard", packed[:size])
         assert records == RECORDS[: len(records)]
         assert losses, size
+
+
+def test_damaged_gzip(tmp_path):
+    """Of a GZIP shard with a changed byte, the records that were unpacked before that byte are found."""
+    packed = gzip.compress(WHOLE, 1)
+    for position in range(10, len(packed)):
+        before = zlib.decompressobj(31).decompress(packed[:position])
+        damaged = packed[:position] + bytes([packed[position] ^ 255]) + packed[position + 1 :]
+        records, losses = from_gzip(tmp_path / "shard", damaged)
+        unpacked = sum(end <= len(before) for end in ENDS[1:])
+        assert records[:unpacked] == RECORDS[:unpacked], position
+        assert set(records) <= set(RECORDS)
+        assert losses, position
 
 
 def test_gzip_bomb(tmp_path):
