@@ -392,6 +392,8 @@ class Manifest:
         metadata: the user's own data, any JSON.
         asset_infos: mapping from name to the entry of an asset (one of the user's own files).
         url: URL from which the files of the dataset are fetched; None for a dataset on a local disk.
+        parts: number of parts that `commit` published as this dataset; 0 if it was written otherwise. Appends do not
+            change it.
     """
 
     path: Path
@@ -405,6 +407,7 @@ class Manifest:
     metadata: Any = None
     asset_infos: Mapping[str, AssetInfo] = attrs.field(factory=dict)
     url: str | None = None
+    parts: int = 0
 
     def __repr__(self) -> str:
         splits = join([f"{cut(name, 30)} {split.records:,}" for name, split in self.splits.items()])
@@ -548,6 +551,7 @@ class Manifest:
             "generation": self.generation,
             "skipped": self.skipped,
             **({"skip_reasons": list(self.skip_reasons)} if self.skip_reasons else {}),
+            **({"parts": self.parts} if self.parts else {}),
             "splitting": self.splitting.to_dict(),
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
@@ -607,6 +611,7 @@ def combine(old: Manifest, new: Manifest) -> Manifest:
         skip_reasons=first_reasons(old.skip_reasons, new.skip_reasons),
         metadata=old.metadata if new.metadata is None else new.metadata,
         asset_infos={**old.asset_infos, **new.asset_infos},
+        parts=old.parts,
     )
 
 
@@ -793,6 +798,7 @@ def _manifest(text: str, path: Path) -> Manifest:
             name: AssetInfo(info["sha256"], _count(info["generation"])) for name, info in data["assets"].items()
         },
         url=origin_of(path),
+        parts=_count(data.get("parts", 0)),
     )
 
 

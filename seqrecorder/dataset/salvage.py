@@ -199,8 +199,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
                 return _salvage_dataset(directory, where, schema)
         sources = _sources(damaged)
         target = Schema.of(schema) if schema is not None else None
-        single = isinstance(damaged, (str, os.PathLike)) and local_path(damaged).is_file()
-        if single:
+        if isinstance(damaged, (str, os.PathLike)) and local_path(damaged).is_file():
             return _salvage_file(sources[0], where / sources[0].name if where.is_dir() else where, target, kind)
         return _salvage_files(damaged, sources, where, target, kind)
 
@@ -216,7 +215,6 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
             ) from error
         manifest = _manifest_by_names(directory, Schema.of(schema))
         problems.append(f"{MANIFEST}: rebuilt, since the old one cannot be read")
-    known = problems == []
     shards: list[SalvagedShard] = []
     if directory.resolve() in destination.resolve().parents:
         raise OptionError(f"destination {destination} is inside {directory}, which a salvage does not change")
@@ -225,7 +223,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
             (staging.path / split.name).mkdir()
         infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
         for (name, shard), intact in ahead(functools.partial(_is_intact, manifest), shards_of(manifest)):
-            done, info = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, known=known)
+            done, info = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, known=not problems)
             shards.append(done)
             infos[name].append(info)
         splits = {name: SplitInfo(name, tuple(shard_infos)) for name, shard_infos in infos.items()}

@@ -49,7 +49,6 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.display import join, number_of
 from seqrecorder.storage.files import (
-    MANIFEST,
     check_names,
     faults_around,
     generation_of,
@@ -65,7 +64,16 @@ from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.processes_and_signals import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
-from seqrecorder.writing.part import HOOKS, IDENTITY, Attempt, UrlParts, checked_part, read_attempts, write_pieces
+from seqrecorder.writing.part import (
+    HOOKS,
+    IDENTITY,
+    Attempt,
+    UrlParts,
+    checked_part,
+    is_dataset,
+    read_attempts,
+    write_pieces,
+)
 from seqrecorder.writing.splits import DEFAULT_SPLIT, warn_of_missed_shares
 from seqrecorder.writing.writer import KEYS, WriteOptions
 
@@ -178,7 +186,8 @@ def commit(
     Records keep the order of their parts. If there are several attempts at a part, the last completed one is used. The
     files of all attempts are removed, and attempts that are still running end with an error. An attempt that completes
     too late for this commit waits for the next call, and a warning is logged. A commit may be killed at any time and
-    run again. If the dataset is already committed, its manifest is returned. With `append`, the commit starts again if
+    run again. If the dataset is already committed, its manifest is returned; with `expected`, only if it was committed
+    from as many parts. With `append`, the commit starts again if
     another process has appended in the meantime: once in a directory, which the second try locks, and up to nine times
     at a URL.
 
@@ -230,17 +239,24 @@ def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: Writ
     except DatasetNotFoundError:
         if source.attempts:
             raise
-        if not may_be_done or not (source.destination / MANIFEST).exists():
-            raise _no_parts(source, late=may_be_done) from None
+        _check_committed(source, wanted, late=may_be_done)
         with contextlib.suppress(OSError):  # a removal that was killed last leaves it empty
             source.path.rmdir()
     return read_manifest(source.destination)
 
 
-def _no_parts(source: Source, *, late: bool) -> DatasetNotFoundError:
+def _check_committed(source: Source, expected: Expected, *, late: bool) -> None:
+    """Raise `DatasetNotFoundError` unless the parts, which are gone, may have become the dataset at the destination."""
+    count = len(expected) if isinstance(expected, list) else expected
     more = "" if late else "; a commit that ran before may have taken them"
-    text = f"there are no parts of {source.destination}: expected them in {source.path}{more}"
-    return DatasetNotFoundError(text, path=source.path)
+    if late and is_dataset(source.destination):
+        got = read_manifest(source.destination).parts
+        if count in (None, got):
+            return
+        origin = f"committed from {number_of(got, 'part')}" if got else "not written in parts"
+        more = f"; all {count} are missing, since the dataset there was {origin}"
+    text = f"there are no parts of {source.destination}: expected {count or 'them'} in {source.path}{more}"
+    raise DatasetNotFoundError(text, path=source.path) from None
 
 
 def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, lock: Held | None = None) -> None:
@@ -267,8 +283,8 @@ def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, l
 def _commit_at_url(source: UrlParts, expected: Expected, options: WriteOptions) -> Manifest:
     """Publish the parts at a URL, without moving their shards."""
     late = not (options.append or options.overwrite)
-    if not source.attempts and not (late and source.whole.text is not None):
-        raise _no_parts(source, late=late)
+    if not source.attempts:
+        _check_committed(source, expected, late=late)
     published = None
     if source.attempts and not _is_done(source, late=late):
         parts, old = _fitting_parts(source, expected, options, source.whole.standing)
@@ -334,12 +350,8 @@ def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
         late: whether to compare shards by digest, so that later attempts with the same contents match as well. False
             compares shards by name; at a URL, names are unique to an attempt.
     """
-
-    def marks(manifest: Manifest) -> set[tuple[str, str]]:
-        return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
-
-    ours, last = marks(there), dict[int | str, int]()
-    every = [(part, marks(part.manifest)) for part in read_attempts(source)]
+    ours, last = _marks(there, late=late), dict[int | str, int]()
+    every = [(part, _marks(part.manifest, late=late)) for part in read_attempts(source)]
     for part, shards in every:
         if shards and shards <= ours:
             last[part.name] = max(part.completed, last.get(part.name, part.completed))
@@ -347,6 +359,11 @@ def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
         bool(last) and (shards <= ours or (part.name in last and part.completed <= last[part.name]))
         for part, shards in every
     ]
+
+
+def _marks(manifest: Manifest, *, late: bool = True) -> set[tuple[str, str]]:
+    """List the split and the digest of each shard; if not `late`, its name instead of the digest."""
+    return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
 
 
 def _read_parts(source: Source) -> list[Attempt]:
@@ -360,7 +377,7 @@ def _read_parts(source: Source) -> list[Attempt]:
     for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
         *others, last = attempts[name]
         parts.append(last)
-        if any(_digests(other.manifest) != _digests(last.manifest) for other in others):
+        if any(_marks(other.manifest) != _marks(last.manifest) for other in others):
             _LOG.warning(
                 "%s: %s attempts at part %s have different contents; the one that was completed last counts",
                 source.destination,
@@ -371,9 +388,7 @@ def _read_parts(source: Source) -> list[Attempt]:
 
 
 def _wanted(expected: Any) -> Expected:
-    if expected is None:
-        return None
-    if isinstance(expected, int) and not isinstance(expected, bool) and expected >= 1:
+    if expected is None or (isinstance(expected, int) and not isinstance(expected, bool) and expected >= 1):
         return expected
     if isinstance(expected, (int, str, bytes)) or not hasattr(expected, "__iter__"):
         raise OptionError(f"expected: the number of parts, 1 or more, or their names; got {expected!r}")
@@ -472,6 +487,7 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
         skipped=sum(part.manifest.skipped for part in parts),
         skip_reasons=first_reasons(*(part.manifest.skip_reasons for part in parts)),
         splitting=attrs.evolve(first.splitting, sources=sources),
+        parts=len(parts),
     )
 
 
@@ -480,11 +496,6 @@ def _identity(manifest: Manifest, generation: int) -> str:
     shards = [(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)]
     ours = [shard for shard in shards if generation_of(*shard[:2]) == generation]
     return f"{generation} {hashlib.sha256(json.dumps(ours).encode()).hexdigest()}"
-
-
-def _digests(manifest: Manifest) -> dict[str, list[str]]:
-    """Map each split to the SHA-256 digests of its shards."""
-    return {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
 
 
 def _is_done(source: Source, *, late: bool) -> bool:
@@ -501,10 +512,9 @@ def _is_done(source: Source, *, late: bool) -> bool:
     if isinstance(source, PartsDirectory):
         noted = source.noted() or ""
         generation = int(noted.partition(" ")[0] or -1)
-        if 0 <= generation <= there.generation and noted == _identity(there, generation):
-            return True
-        if not late:
-            return False
+        is_noted = 0 <= generation <= there.generation and noted == _identity(there, generation)
+        if is_noted or not late:
+            return is_noted
     taken = _taken(source, there, late=late)
     done = all(taken or [False]) if late else any(taken)
     if done and isinstance(source, PartsDirectory):

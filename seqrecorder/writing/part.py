@@ -332,7 +332,7 @@ class PartWriter(Writer[Any]):
         parts = None if is_url(destination) else PartsDirectory.of(destination)
         target = destination if parts is None else parts.destination
         append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
-        if not (append or overwrite) and _is_dataset(target):
+        if not (append or overwrite) and is_dataset(target):
             raise DatasetExistsError(
                 f"there is a dataset at {target}; if it was committed already, nothing is left to do; otherwise "
                 "choose another destination, or pass append=True or overwrite=True here and to commit",
@@ -379,7 +379,8 @@ class PartWriter(Writer[Any]):
         self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
 
 
-def _is_dataset(path: Any) -> bool:
+def is_dataset(path: Any) -> bool:
+    """Check whether there is a manifest at a directory or URL."""
     if is_url(path):
         return Place.of(path).version(MANIFEST) is not None
     return os.path.exists(path / MANIFEST)  # noqa: PTH110 - takes any OSError for no

@@ -115,6 +115,23 @@ def test_appended_and_overwritten(tmp_path: Path) -> None:
     assert names(tmp_path) == ["c", "whole"]
 
 
+def test_no_parts_are_no_success(tmp_path: Path) -> None:
+    """Where no part is left, a dataset counts as committed only if it was, from as many parts as are expected."""
+    sr.write(WORDS[:20], tmp_path / "written")
+    with pytest.raises(sr.DatasetNotFoundError, match="all 2 are missing, .*was not written in parts"):
+        sr.commit(tmp_path / "written", expected=2)
+    for part in range(3):
+        sr.write_part(WORDS[part * 20 : part * 20 + 20], tmp_path / "c", part)
+    first = sr.commit(tmp_path / "c", expected=3)
+    sr.write([Word("new", [])], tmp_path / "c", append=True)
+    for expected in (None, 3, ["a", "b", "c"]):
+        assert sr.commit(tmp_path / "c", expected=expected).records == first.records + 1
+    (tmp_path / "c.parts" / "p00000-unfinished").mkdir(parents=True)
+    for expected in (2, [0, 1, 2, 3]):
+        with pytest.raises(sr.DatasetNotFoundError, match=r"all [24] are missing, .*was committed from 3 parts"):
+            sr.commit(tmp_path / "c", expected=expected)
+
+
 def test_positions_count_inside_parts(tmp_path: Path) -> None:
     """Without a key, records find their splits by the part and their place in it, whatever else is written."""
     shares = {"train": 0.5, "eval": 0.5}

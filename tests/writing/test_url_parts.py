@@ -70,7 +70,9 @@ def test_parts_at_a_url_are_those_of_a_directory(url, tmp_path, caplog):
     assert len([name for name in Place.of(url).items() if name.endswith(".tfrecord")]) == len(
         list(near.path.rglob("*.tfrecord"))
     )
-    assert sr.commit(url).to_json() == far.to_json()
+    assert sr.commit(url).to_json() == sr.commit(url, expected=3).to_json() == far.to_json()
+    with pytest.raises(sr.DatasetNotFoundError, match="all 4 are missing, since the dataset .* committed from 3"):
+        sr.commit(url, expected=4)
     with pytest.raises(sr.DatasetExistsError, match=url):
         write_parts(url, [4])
 
