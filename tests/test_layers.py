@@ -45,9 +45,9 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1820, 11),
     "wire": (930, 4),
-    "storage": (2812, 11),
+    "storage": (2811, 11),
     "codec": (3070, 13),
-    "dataset": (3762, 16),
+    "dataset": (3760, 16),
     "writing": (2915, 12),
     "reading": (3980, 27),
     "sources": (1840, 9),

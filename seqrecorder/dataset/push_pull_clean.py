@@ -217,8 +217,7 @@ class Destination:
             self._send(files, directory, progress)
             if not self.place.put(self.name, text, expected=self.version):
                 Standing(self.text).raise_changed(self.place.url)
-        path = cached(self.place, text)
-        return parse_manifest(text, path)
+        return parse_manifest(text, cached(self.place, text))
 
     def _send(self, files: list[tuple[Wanted, Wanted]], directory: Path, show: bool | None) -> None:  # noqa: FBT001 - see `sr.write`
         listed = self.place.items() if files else {}

@@ -229,8 +229,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         splits = {name: SplitInfo(name, tuple(shard_infos)) for name, shard_infos in infos.items()}
         problems += _copy_listings(directory, staging.path, shards)
         assets = dict(_copy_assets(manifest, staging.path, problems))
-        salvaged = attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets)
-        publish(staging, salvaged)
+        publish(staging, attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets))
     return Salvage(str(directory), str(destination), tuple(shards), tuple(problems))
 
 

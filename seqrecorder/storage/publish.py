@@ -356,8 +356,7 @@ class Staging:
         if not os.path.lexists(path):
             return
         if not path.is_dir():
-            what = "is a dangling symbolic link" if path.is_symlink() else "is not a directory"
-            raise self._exists_error(what)
+            raise self._exists_error("is a dangling symbolic link" if path.is_symlink() else "is not a directory")
         if is_at(Path().stat(), path):
             raise OptionError(
                 f"destination {self._spelling!r}: expected a directory that can be replaced, got the working"

@@ -262,8 +262,7 @@ def _report(
 
 
 def _add(field: Field, mismatch: Mismatch, index: tuple[int, ...], problems: dict[int, list[FieldProblem]]) -> None:
-    problem = FieldProblem(field.name, index[1:], mismatch.expected, mismatch.got)
-    problems.setdefault(index[0], []).append(problem)
+    problems.setdefault(index[0], []).append(FieldProblem(field.name, index[1:], mismatch.expected, mismatch.got))
 
 
 def _size(columns: Mapping[str, Column]) -> int:
@@ -597,8 +596,7 @@ class TableRecords(TableSource):
         """Yield pyarrow tables whose columns are renamed to field names."""
         import pyarrow as pa
 
-        wanted = list(dict.fromkeys(self.column_of.values()))
-        for batch in self.table.batches(wanted):
+        for batch in self.table.batches(list(dict.fromkeys(self.column_of.values()))):
             check_types(batch.schema, self.column_of)
             yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
 

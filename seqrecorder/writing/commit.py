@@ -67,6 +67,7 @@ from seqrecorder.storage.tfrecord import advice
 from seqrecorder.writing.part import (
     HOOKS,
     IDENTITY,
+    MODE,
     Attempt,
     UrlParts,
     checked_part,
@@ -209,7 +210,8 @@ def commit(
         DatasetError: there are more parts than expected, or the dataset to replace or append to has changed.
         DuplicateKeyError: a key occurs in two parts, or in a part and the dataset being appended to.
         SchemaMismatchError: the parts were written with different fields.
-        OptionError: the parts were written with different options, or an option of this call is invalid.
+        OptionError: the parts were written with different options, or for another `append` or `overwrite`; or an option
+            of this call is invalid.
         ShardReadError: a file of a part is missing or was changed.
         ShardWriteError: the disk is full or failed.
     """
@@ -316,6 +318,12 @@ def _fitting_parts(
     """
     parts = _read_parts(source)
     _check_expected(source, parts, expected)
+    for part in parts:  # others may be appended or replace a dataset that was created after they were written
+        mode = part.manifest.metadata.get(MODE)
+        if mode is not None and not getattr(options, str(mode), True):
+            raise OptionError(
+                f"part {part.name} was written with {mode}=True: pass {mode}=True to commit (--{mode}), too"
+            )
     first = parts[0].manifest
     old = stands(first.schema, append=options.append, overwrite=options.overwrite, compression=first.compression)
     _check_alike(parts, old.manifest if options.append else None)
@@ -470,8 +478,7 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
                 final = shard_name(name, len(infos), count, old.generation)
                 infos.append(attrs.evolve(shard, name=final, start=start + shard.start))
                 link_file(manifest.shard_path(name, shard), directory / final)
-                lengths = inside(manifest.path, f"{name}/{shard.lengths_name}")
-                link_file(lengths, directory / infos[-1].lengths_name)
+                link_file(inside(manifest.path, f"{name}/{shard.lengths_name}"), directory / infos[-1].lengths_name)
             start += split.records
         splits[name] = SplitInfo(name, tuple(infos))
     first = parts[0].manifest

@@ -324,8 +324,7 @@ class RecordStream:
                     rows = source if is_list else self._iterate_rows(records)
                     self.turn = self._split, Dictionaries(rows, self._schema)
                     return None
-                make = maker_from_mapping(self._schema)
-                return map(make, records, itertools.count(self._taken))
+                return map(maker_from_mapping(self._schema), records, itertools.count(self._taken))
         self._left = len(source) if is_list else 0  # type: ignore[arg-type]  # lists and tuples have a length
         return records
 

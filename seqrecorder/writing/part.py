@@ -176,10 +176,11 @@ IDENTITY = "identified_by"
 HOOKS = "hooks"
 """Metadata key of a part: whether hooks or splits in time may have changed or dropped keys."""
 
+MODE = "mode"
+"""Metadata key of a part: the option of `commit` that it was written for, `append` or `overwrite`; otherwise None."""
+
 OPENED = "opened"
 """Metadata key of a part: digests of the manifests from which its records were copied."""
-
-_WHOLE = ("metadata", "assets")
 
 
 @attrs.frozen
@@ -323,7 +324,7 @@ class PartWriter(Writer[Any]):
         self, destination: str | os.PathLike[str], schema: object, part: int | str, **options: Unpack[WriteKeywords]
     ) -> None:
         part = checked_part(part)
-        for name in _WHOLE:
+        for name in ("metadata", "assets"):
             if options.get(name) is not None:
                 raise OptionError(f"write_part: give {name} to commit, since it is of the whole dataset")
         for name in ("stats", "csv"):
@@ -356,6 +357,7 @@ class PartWriter(Writer[Any]):
             IDENTITY: UniqueKeys(record_schema, "error").needs,
             HOOKS: any(hooks) or timed,
             OPENED: opened,
+            MODE: "append" if append else "overwrite" if overwrite else None,
         }
         attempt = attempt_at(str(destination), part) if parts is None else parts.new_attempt(part)
         of_whole = attempt.place if isinstance(attempt, Destination) else target
@@ -456,8 +458,7 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
             raise OptionError(f"{name} is not supported if many processes write records in no order; leave it out")
     if isinstance(checked.split_by, Balanced):
         raise OptionError("split_by: Balanced needs all records in one process; split by hash, without it")
-    router = Router(schema, checked.splits, checked.split_by, checked.seed)
-    if router.by_position:
+    if Router(schema, checked.splits, checked.split_by, checked.seed).by_position:
         raise OptionError("records have no order, so positions cannot decide splits: pass split_by= or declare a key")
     check_params(schema.record_class, checked.params)
     return checked

@@ -105,14 +105,31 @@ def test_appended_and_overwritten(tmp_path: Path) -> None:
         sr.commit(tmp_path / "c", append=True)
     sr.write_part([Word("new", [])], tmp_path / "c", 0, append=True, schema=Word)
     sr.write_part([Word("newer", [])], tmp_path / "c", 1, splits={"train": 1.0}, overwrite=True)
-    with pytest.raises(sr.OptionError, match="part 1 was written with seed=0, and .*c with 4"):
-        sr.commit(tmp_path / "c", append=True)
+    for options, part, option in (
+        ({"append": True}, 1, "overwrite"),
+        ({"overwrite": True}, 0, "append"),
+        ({}, 0, "append"),
+    ):
+        with pytest.raises(sr.OptionError, match=f"part {part} was written with {option}=True: pass {option}=True to"):
+            sr.commit(tmp_path / "c", **options)
+    assert sr.info(tmp_path / "c").records == 60
     sr.write_part([Word("new", [])], tmp_path / "c", 0, splits={"train": 1.0}, overwrite=True)
-    with pytest.raises(sr.DatasetExistsError):
-        sr.commit(tmp_path / "c")
     assert sr.commit(tmp_path / "c", overwrite=True).records == 2
     assert sr.verify(tmp_path / "c").ok
     assert names(tmp_path) == ["c", "whole"]
+
+
+def test_parts_that_another_dataset_came_before(tmp_path: Path) -> None:
+    """Parts may be added to a dataset that was written after them, if that has the same rule of splits."""
+    sr.write_part(WORDS[20:], tmp_path / "c", 0, splits=OPTIONS["splits"])
+    sr.write(WORDS[:20], tmp_path / "c", **OPTIONS)
+    with pytest.raises(sr.OptionError, match="part 0 was written with seed=0, and .*c with 4"):
+        sr.commit(tmp_path / "c", append=True)
+    sr.write_part(WORDS[20:], tmp_path / "d", 0, **OPTIONS)
+    sr.write(WORDS[:20], tmp_path / "d", **OPTIONS)
+    with pytest.raises(sr.DatasetExistsError, match="is not empty"):
+        sr.commit(tmp_path / "d")
+    assert sr.commit(tmp_path / "d", append=True).records == 60
 
 
 def test_no_parts_are_no_success(tmp_path: Path) -> None:

@@ -123,8 +123,9 @@ def test_parts_are_added_and_replace(url):
         sr.commit(url, append=True)
     assert sr.clean(url, older_than=0, parts=True)
     sr.write_part(items(2, 10), url, 0, append=True)
-    with pytest.raises(sr.DatasetExistsError):
-        sr.commit(url)
+    for option in ({}, {"overwrite": True}):
+        with pytest.raises(sr.OptionError, match="part 0 was written with append=True: pass append=True to commit"):
+            sr.commit(url, **option)
     assert (sr.commit(url, append=True).records, sr.info(url).generation) == (6, 1)
     sr.write_part(items(2, 10), url, 0, overwrite=True)
     assert (sr.commit(url, overwrite=True).records, sr.info(url).generation) == (2, 2)
