@@ -188,7 +188,7 @@ def commit(
     files of all attempts are removed, and attempts that are still running end with an error. An attempt that completes
     too late for this commit waits for the next call, and a warning is logged. A commit may be killed at any time and
     run again. If the dataset is already committed, its manifest is returned; with `expected`, only if it was committed
-    from as many parts. With `append`, the commit starts again if
+    from as many parts, and with `append` or `overwrite`, never. With `append`, the commit starts again if
     another process has appended in the meantime: once in a directory, which the second try locks, and up to nine times
     at a URL.
 
