@@ -113,14 +113,14 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     return output.verification_summary(result), output.verification_text(result), OK if result.ok else PROBLEM
 
 
-def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
+def _salvage(options: argparse.Namespace) -> tuple[Any, str, int]:
     from seqrecorder.cli import output
     from seqrecorder.dataset.salvage import salvage
 
     result = salvage(
         options.path, options.destination, schema=load_class(options.schema), compression=options.compression
     )
-    return output.salvage_summary(result), output.salvage_text(result)
+    return output.salvage_summary(result), output.salvage_text(result), OK if result.complete else PROBLEM
 
 
 # Arguments ------------------------------------------------------------------------------------------------

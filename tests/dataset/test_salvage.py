@@ -259,13 +259,15 @@ def test_what_salvage_refuses(lines, tmp_path):
 
 
 def test_the_command(lines, tmp_path, capsys):
-    """The command says what was recovered and what was lost, for people and for programs."""
+    """The command says what was recovered and what was lost, for people and for programs, and fails after a loss."""
+    assert main(["salvage", str(lines), str(tmp_path / "whole")]) == 0
+    capsys.readouterr()
     shard_of(lines).unlink()
-    assert main(["salvage", str(lines), str(tmp_path / "new")]) == 0
+    assert main(["salvage", str(lines), str(tmp_path / "new")]) == 1
     said = capsys.readouterr().out
     assert said.startswith(f"{tmp_path / 'new'}: 25 records recovered, 15 records lost\n")
     assert "the file is missing" in said
-    assert main(["salvage", str(lines), str(tmp_path / "other"), "--json"]) == 0
+    assert main(["salvage", str(lines), str(tmp_path / "other"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["records"], document["lost"], document["complete"]) == (25, 15, False)
     assert document["shards"][0]["losses"][0]["records"] == 15
