@@ -12,6 +12,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError, SourceError, printable
+from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.sources.text import value_of_text
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ def _value(field: Field, text: str) -> Any:
         return value_of_text(field, text)
     except SourceError as error:
         raise OptionError(str(error)) from None
+    except Mismatch as error:
+        raise OptionError(f"field {field.name!r}: expected {error.expected}, got {text!r}; UTC ends with Z") from None
 
 
 def describe_selection(selection: Selection) -> tuple[Any, str]:

@@ -129,6 +129,16 @@ def test_wrong_selections_are_one_clear_line(capsys: pytest.CaptureFixture[str],
         ("--where", "pulse=3"): "expected a context field",
         ("--split", "train", "--select", "eval"): "leave --split out",
     }
+
+    @sr.record
+    class Event:
+        time: np.datetime64 = sr.context("datetime64[s, UTC]")
+
+    sr.write([Event(np.datetime64("2026-01-01T10"))], tmp_path / "events")
+    assert main(["head", str(tmp_path / "events"), "--where", "time=2026-01-01T10:00:00Z"]) == 0
+    assert main(["head", str(tmp_path / "events"), "--where", "time=2026-01-01T10:00:00"]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("(with a time zone), got '2026-01-01T10:00:00'; UTC ends with Z\n")
     for given, message in wrong.items():
         assert main(["head", path, *given]) == 1
         assert message in capsys.readouterr().err
