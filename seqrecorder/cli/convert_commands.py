@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli.command import (
-    add,
-    add_command,
-    add_selection_options,
-    load_class,
-    of_writing,
-    quieten_tensorflow,
-    records,
-    selection_of,
-    selects,
-)
+from seqrecorder.cli.command import add, add_command, load_class, of_writing, quieten_tensorflow, records
+from seqrecorder.cli.selection_arguments import add_selection_options, selection_of, selects
 from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.schema.display import number_of

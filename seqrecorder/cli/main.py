@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from seqrecorder import __version__
 from seqrecorder.cli import analysis_commands, convert_commands, dataset_commands, legacy_commands
-from seqrecorder.cli.command import (
-    OK,
-    PROBLEM,
-    add,
-    add_command,
-    add_selection_options,
-    describe_selection,
-    load_class,
-    selection_of,
-    selects,
-)
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
+from seqrecorder.cli.selection_arguments import add_selection_options, describe_selection, selection_of, selects
 from seqrecorder.errors import SeqrecorderError, did_you_mean
 
 if TYPE_CHECKING:
