@@ -361,9 +361,7 @@ def _has_digest(path: Path, digest: str) -> bool:
 def _is_intact(path: Path, compression: Compression) -> bool:
     try:
         walk = walk_frames(path, compression)
-        if walk.problem:
-            return False
-        return RecordReader(path, compression).read_all() == walk.lengths.size
+        return not walk.problem and RecordReader(path, compression).read_all() == walk.lengths.size
     except ShardReadError:
         return False
 

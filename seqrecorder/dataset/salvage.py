@@ -218,7 +218,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
     shards: list[SalvagedShard] = []
     if directory.resolve() in destination.resolve().parents:
         raise OptionError(f"destination {destination} is inside {directory}, which a salvage does not change")
-    with Staging(destination) as staging:
+    with Staging(destination, overwrite=None) as staging:
         for split in manifest.splits.values():
             (staging.path / split.name).mkdir()
         infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
@@ -266,8 +266,7 @@ def _salvage_shard(
         with writing("copy shard", target), faults_around("write", target):
             shutil.copyfile(source, target)
             shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
-        done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
-        return done, _shift_start(shard, before)
+        return SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ()), _shift_start(shard, before)
     recovered = recover_shard(
         source,
         target,
@@ -413,7 +412,7 @@ def _move_to_new(staged: Path, destination: Path) -> None:
 def _salvage_files(
     damaged: Any, sources: Sequence[Path], destination: Path, schema: Schema | None, kind: Compression
 ) -> Salvage:
-    with Staging(destination) as staging:
+    with Staging(destination, overwrite=None) as staging:
         shards, layout = [], None
         for source in sources:
             shard, layout = _recover_bare(source, staging.path / source.name, schema, kind, layout)

@@ -203,7 +203,8 @@ class Staging:
     Args:
         destination: path of the new dataset, which may be an empty directory. A symbolic link to a directory means that
             directory.
-        overwrite: whether to replace a dataset (a directory with a manifest) at the destination.
+        overwrite: whether to replace a dataset (a directory with a manifest) at the destination; None if the caller
+            has no such option.
 
     Attributes:
         destination: absolute path of the destination, symbolic links resolved.
@@ -214,7 +215,7 @@ class Staging:
         ShardWriteError: on entering the block: the staging directory cannot be created.
     """
 
-    def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool | None = False) -> None:
         self._spelling = os.fspath(destination)
         self._overwrite = overwrite
         self._descriptor: int | None = None
@@ -377,7 +378,7 @@ class Staging:
             return False
 
     def _exists_error(self, what: str) -> DatasetExistsError:
-        advice = "" if self._overwrite else ", or pass overwrite=True to replace a dataset"
+        advice = ", or pass overwrite=True to replace a dataset" if self._overwrite is False else ""
         error = DatasetExistsError(
             f"destination {self._spelling!r}: expected nothing there or an empty directory, but it {what};"
             f" choose another{advice}",
