@@ -94,8 +94,7 @@ class Hooks:
             result = hook(**self._params[name])
             if name == "load":
                 return result
-            is_record = isinstance(result, (self._schema.record_class, str, bytes))
-            if not is_record and hasattr(result, "__iter__"):
+            if not isinstance(result, (self._schema.record_class, str, bytes)) and hasattr(result, "__iter__"):
                 return collections.deque(map(self.take_snapshot, result))
         except SkipRecord:
             raise

@@ -258,7 +258,8 @@ def _continue(
     elif was.shares is not None:
         splits = _keep_option("splits", splits, dict(was.shares))
     elif isinstance(splits, Mapping):
-        raise OptionError("append=True: the splits of the dataset were named record by record, and have no shares")
+        were = "has no splits" if list(old.splits) == [DEFAULT_SPLIT] else "has splits that were named record by record"
+        raise OptionError(f"append=True: the dataset {were}; leave splits= out, or write all records again with it")
     if isinstance(split_by, Balanced):
         _keep_option("split_by", "balanced", "by hash" if was.groups is None else "balanced")
         split_by = split_by.by

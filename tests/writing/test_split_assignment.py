@@ -289,3 +289,12 @@ def test_times_say_the_split(tmp_path: Path) -> None:
         sr.Writer(tmp_path / "d", Visit, splits=IN_TIME, time="day") as writer,
     ):
         writer.write(VISITS[0], split="train")
+
+
+def test_shares_cannot_be_appended(tmp_path: Path) -> None:
+    """The error says whether the dataset has no splits, or splits without shares."""
+    sr.write(VISITS[:10], tmp_path / "plain")
+    sr.write({"eval": VISITS[:10]}, tmp_path / "named")
+    for name, message in {"plain": "has no splits", "named": "has splits that were named record by record"}.items():
+        with pytest.raises(sr.OptionError, match=f"append=True: the dataset {message}; leave splits= out"):
+            sr.write(VISITS[10:20], tmp_path / name, append=True, splits={"train": 0.5, "eval": 0.5})

@@ -671,7 +671,7 @@ def test_append_to_named_folds(tmp_path: Path) -> None:
     sr.write(items(14), tmp_path / "d", splits="group")
     with pytest.raises(sr.OptionError, match="say where new records belong"):
         sr.write(items(7, 14), tmp_path / "d", append=True)
-    with pytest.raises(sr.OptionError, match="no shares"):
+    with pytest.raises(sr.OptionError, match="named record by record; leave splits= out"):
         sr.write(items(7, 14), tmp_path / "d", append=True, splits={"g0": 1.0})
     sr.write(items(7, 14), tmp_path / "d", append=True, splits="group")
     manifest = sr.write({"g0": items(1, 21), "new": items(1, 22)}, tmp_path / "d", append=True)
