@@ -14,7 +14,7 @@ from seqrecorder.codec.columns import Column, builder, scatter
 from seqrecorder.dataset.record_store import require_scalars
 from seqrecorder.dataset.split_shares import Ratios, Shares, ranked, shares_of
 from seqrecorder.dataset.splits_in_time import Piece, SplitsInTime, TimeRule, time_field
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.files import check_names
 
@@ -196,8 +196,7 @@ def _deal_groups(
     part = np.empty(count, np.int64)
     waiting = int(np.count_nonzero(targets))  # number of parts without a group so far
     is_empty = targets > 0
-    order = np.lexsort((first, -sizes[:, :-1].max(1), -sizes[:, -1]))
-    for done, group in enumerate(order.tolist()):
+    for done, group in enumerate(np.lexsort((first, -sizes[:, :-1].max(1), -sizes[:, -1])).tolist()):
         gain = lacks @ weighed[group]
         gain[targets <= 0] = -np.inf
         if count - done <= waiting:  # the last groups go to parts that are still empty
@@ -213,8 +212,12 @@ def _deal_groups(
 _SEVERAL = (list, tuple, set, frozenset, range, np.ndarray)
 
 
-def _answer(predicate: Callable[[Any], Any], record: Any) -> bool:
-    answer = predicate(record)
+def _answer(predicate: Callable[[Any], Any], record: Any, position: int, fields: Sequence[str] | None) -> bool:
+    try:
+        answer = predicate(record)
+    except Exception as error:
+        only = f"; fields={fields!r} leaves out the others" if fields and isinstance(error, AttributeError) else ""
+        raise RecordError(f"where: {type(error).__name__}: {error}{only}", position=position) from error
     if getattr(answer, "shape", ()):
         raise OptionError(
             f"where: expected True or False of the predicate, got an array of shape {answer.shape}: use its any() "
@@ -244,7 +247,8 @@ def matching(
         mask = np.logical_and.reduce([_is_among(columns[name], among) for name, among in wanted.items()], initial=True)
         if predicate is not None:
             records = build([scatter(field, columns[field.name]) for field in schema.fields])
-            mask = mask & np.array([_answer(predicate, record) for record in records], bool)
+            numbered = enumerate(records, sum(map(len, masks)))
+            mask = mask & np.array([_answer(predicate, record, at, fields) for at, record in numbered], bool)
         masks.append(mask)
     return np.concatenate(masks)
 

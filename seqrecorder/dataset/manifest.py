@@ -424,8 +424,7 @@ class Manifest:
             (name, f"{s.records:,}", f"{s.steps:,}", bytes_text(s.bytes), len(s.shards))
             for name, s in self.splits.items()
         ]
-        heads = ("split", "records", "steps", "size", "shards")
-        return html_table(repr(self)[1:-1], heads, rows) + lengths_picture(
+        return html_table(repr(self)[1:-1], ("split", "records", "steps", "size", "shards"), rows) + lengths_picture(
             {name: split.bins for name, split in self.splits.items()}
         )
 

@@ -400,7 +400,8 @@ class Selection(Selected, Generic[R]):
         Raises:
             OptionError: there is no condition, or a field cannot have the wanted value.
             SchemaError: a field does not exist.
-            RecordError: a record cannot be decoded.
+            RecordError: a record cannot be decoded, or the predicate failed; the error names the position in this
+                selection.
         """
         return self._take(np.flatnonzero(matching(self._rows, predicate, fields, values)))
 

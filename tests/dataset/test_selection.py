@@ -147,8 +147,12 @@ def test_where_by_values_and_by_predicate(corpus: sr.Corpus) -> None:
     assert list(long) == [r for r in TRAIN if len(r.ids) > 2 and r.label < 3]
     assert list(long.where(lambda r: r.key > "u2")) == [r for r in long if r.key > "u2"]
     assert list(train[:0].where(label=3)) == []
-    with pytest.raises(AttributeError, match="label"):
+    only = r"record 0: where: AttributeError: .*'label'; fields=\['ids'\] leaves out the others"
+    with pytest.raises(sr.RecordError, match=only):
         train.where(lambda r: r.label, fields=["ids"])
+    with pytest.raises(sr.RecordError, match="record 4: where: ZeroDivisionError") as error:
+        train[30:].where(lambda r: 1 / (r.key != TRAIN[34].key))
+    assert error.value.position == 4
     for problem, arguments in {
         "expected int32, got str '3'": {"label": "3"},
         "expected a context field without a shape": {"ids": 3},
