@@ -386,7 +386,7 @@ class Manifest:
         splits: mapping from name to split, in order of declaration.
         compression: compression of the shards, None or `GZIP`.
         generation: number of the last write: 0 for the first, plus one for each append or overwrite.
-        skipped: number of source records that were skipped by a hook or because of a duplicate key.
+        skipped: number of source records that were skipped by a hook or because of a duplicate key, in all writes.
         skip_reasons: first three distinct messages of `SkipRecord`, and of errors under `on_error="skip"`.
         splitting: rule that assigned records to splits.
         metadata: the user's own data, any JSON.

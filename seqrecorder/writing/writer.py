@@ -136,12 +136,13 @@ class WriteOptions:
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data to store with the dataset; `info` returns it.
         assets: mapping from name to text, bytes, or the `Path` of a file, to store with the dataset.
-        on_duplicate: treatment of records with the same key: raise an `"error"`, or keep only the `"first"`.
+        on_duplicate: treatment of records with the same key: raise an `"error"`, or keep only the `"first"` and count
+            the others as skipped. `write_part` compares the records of its part only.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its `examples.csv` files, and leftovers of killed writers; other files in the
             directory stay. If the manifest is damaged, the files of the dataset are unknown, so an error is raised.
         append: whether to add records to the dataset at the destination, with the same seed and splitting rule. If its
-            splits were set record by record, new records must set theirs as well.
+            splits were set record by record, new records must set theirs as well. `compression` must be passed again.
         progress: True shows a progress bar, False does not; None shows it on a terminal if tqdm is installed.
         stats: whether to store statistics with the dataset, which takes one more pass over the records. An append
             updates statistics that the dataset has.
