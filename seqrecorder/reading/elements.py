@@ -15,6 +15,7 @@ from seqrecorder.codec.graph_ops import Derivation, sources_of, to_numbers, to_s
 from seqrecorder.codec.images import decode_elements
 from seqrecorder.codec.parse import images_of, length_name
 from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.reading.batching.ragged import splits_name
 from seqrecorder.reading.derived_fields import DerivedFields, Output, OutputOptions, mask_of, names_of, weight_names
 from seqrecorder.reading.masks_and_weights import fit_element, padding_mask
 
@@ -136,8 +137,9 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
     """Map lengths, masks and other tensors of steps, by name, to their alignment groups, without the first group."""
-    counts = {length_name(group): group for group in schema.groups[1:]} if options.carried else {}
-    masks = {mask_of(group, schema, options): group for group in counts.values()}
+    groups = schema.groups[1:] if options.carried else ()
+    counts = {name(group): group for group in groups for name in (length_name, splits_name)}
+    masks = {mask_of(group, schema, options): group for group in groups}
     lengths = options.carried.lengths if options.carried else {}
     return counts | masks | {name: counts[count] for name, count in lengths.items() if count in counts}
 
@@ -250,11 +252,12 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
     rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in schema.rates}
     of_fields = options.carried.names if options.carried else {}
     rated |= {name: rated[source] for name, source in of_fields.items() if source in rated}
-    followed = {length_name(group) for group, _ in schema.rates.values()} - set(map(length_name, parsed.groups))
-    left_out = {*unasked, *followed}
+    followed = {group for group, _ in schema.rates.values()} - set(parsed.groups)
+    left_out = {*unasked, *map(length_name, followed), *map(splits_name, followed)}
+    outer = int(options.carried is not None and not getattr(options.strategy, "flat", False))
 
     def shape(values: dict[str, Any]) -> Any:
-        _cut_apart(values, schema, rated, int(options.carried is not None))
+        _cut_apart(values, schema, rated, outer)
         values = {name: value for name, value in values.items() if name not in left_out}
         values = decode_elements(values, options.images) if options.images else values
         if options.index_name is not None:
@@ -289,13 +292,14 @@ def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str],
         values: mapping from name to tensor of the strategy, changed in place.
         schema: fields of the records.
         rated: mapping from tensor with a rate to its alignment group.
-        outer: number of dimensions before the steps: 1 for batches, 0 for records.
+        outer: number of dimensions before the steps: 1 for batches, 0 for records and for `Ragged(flat=True)`.
     """
     for name in rated.keys() & values.keys():
         values[name] = _steps_apart(values[name], schema.rates[rated[name]][1], outer)
     for group in dict.fromkeys(rated.values()):
         followed, rate = schema.rates[group]
-        for old, new in ((length_name(followed), length_name(group)), (_HORIZON, f"{group}_{_HORIZON}")):
+        renamed = {name(followed): name(group) for name in (length_name, splits_name)}
+        for old, new in {**renamed, _HORIZON: f"{group}_{_HORIZON}"}.items():
             if old in values:
                 values[new] = values[old] * rate
 

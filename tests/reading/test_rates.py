@@ -74,6 +74,9 @@ def unfolded(batch: dict[str, Any], outer: int) -> dict[str, Any]:
     for old, base in (("frames_length", ""), ("sequence_length", ""), ("horizon_length", "_horizon")):
         if old in batch:
             out |= {f"sound{base}_length": batch[old] * RATE, f"marks{base}_length": batch[old] * 2}
+    if "frames_row_splits" in batch:
+        splits = batch["frames_row_splits"]
+        out |= {"sound_row_splits": splits * RATE, "marks_row_splits": splits * 2}
     if "mask" in batch:
         out |= {"sound_mask": np.repeat(batch["mask"], RATE, 1), "marks_mask": np.repeat(batch["mask"], 2, 1)}
     return out
@@ -89,6 +92,7 @@ def unfolded(batch: dict[str, Any], outer: int) -> dict[str, Any]:
         {"batch": sr.Bucket(2, boundaries=[6]), "steps": slice(2, 9)},
         pytest.param({"batch": sr.TokenBudget(16), "shuffle": 7, "seed": 1}, marks=pytest.mark.nightly),
         {"batch": sr.Ragged(3)},
+        {"batch": sr.Ragged(3, flat=True)},
         {"batch": sr.Crop(4, batch_size=2), "seed": 3},
         {"batch": sr.Window(3, shift=2, stride=2, horizon=2, batch_size=4)},
         pytest.param({"batch": sr.Window(5, horizon=1, pad="start", mask_name="mask")}, marks=pytest.mark.nightly),
@@ -103,7 +107,7 @@ def test_every_strategy_cuts_both_together(places: tuple[Path, Path], options: d
     mine, others = (sr.read(place, **options) for place in places)
     count = 0
     for batch, other in zip(mine, others, strict=True):
-        expected = unfolded(other, int("batch" in options))
+        expected = unfolded(other, int("batch" in options and "frames_row_splits" not in other))
         assert set(batch) == set(expected)
         for name, value in expected.items():
             if isinstance(value, list):
@@ -154,6 +158,21 @@ def test_names_of_a_group_that_is_read_alone(places: tuple[Path, Path], name: st
     sound, other = next(iter(sr.read(places[0], batch=sr.Pad(7, mask_name="mask"), inputs=("sound", name))))
     real = sound.numpy() > 0
     np.testing.assert_array_equal(other, real if "mask" in name else real.sum(1))
+
+
+def test_flat_steps_of_a_rate_have_their_own_splits(places: tuple[Path, Path]) -> None:
+    """They are those of all records, concatenated, also where the steps that they follow are not read."""
+    takes = [*TAKES[::2], *TAKES[1::2]]  # shard by shard
+    for fields in (None, ["sound", "stereo"]):
+        [batch] = sr.read(places[0], batch=sr.Ragged(len(TAKES), flat=True), fields=fields)
+        np.testing.assert_array_equal(batch["sound"], np.concatenate([take.sound for take in takes]))
+        np.testing.assert_array_equal(batch["stereo"], np.concatenate([take.stereo for take in takes]))
+        ends = np.cumsum([len(take.sound) for take in takes])
+        np.testing.assert_array_equal(batch["sound_row_splits"], [0, *ends])
+    assert set(batch) == {"sound", "stereo", "sound_row_splits", "sequence_length"}
+    for inputs in ("sound_row_splits", ("pitch", "sound_row_splits")):
+        [batch] = sr.read(places[0], batch=sr.Ragged(len(TAKES), flat=True), inputs=inputs)
+        np.testing.assert_array_equal(batch[-1] if isinstance(batch, tuple) else batch, [0, *ends])
 
 
 def test_fields_of_a_rate_are_cut_by_the_steps_of_others(places: tuple[Path, Path]) -> None:

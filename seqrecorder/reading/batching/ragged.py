@@ -60,7 +60,8 @@ class Ragged(Strategy):
             out) or `"error"` (while iterating).
         flat: whether to return feature lists as the concatenated steps of all records, `(S, *shape)`. This applies to
             lists of known shape that every record has. They share one `row_splits`, int64 `(B + 1,)`, named
-            `<group>_row_splits` for an alignment group other than the first.
+            `<group>_row_splits` for an alignment group with a name. Lists with `per_step` are `(S * per_step, *shape)`,
+            and their splits count these steps.
         length_name: name of the tensor with the lengths, int64 `(B,)`.
         seed_name: name of the tensor with a random seed per record; see `Pad`.
     """
