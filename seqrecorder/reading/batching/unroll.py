@@ -51,8 +51,9 @@ class Unroll(Strategy):
 
     With `split_records=True`, all slots read parts of one record in parallel: slot n of B starts at step `n * T // B`
     of a record of T steps. So one long text gives full batches. All slots start the next record together; until then, a
-    slot whose part has ended is padded. `segment_index` numbers the segments of the whole record, starting in the first
-    part, and `segment_count` is their total number. The number of batches is known in advance.
+    slot whose part has ended is empty. `segment_index` numbers the segments of the whole record, starting in the first
+    part, and `segment_count` is their total number; with `tail="drop"`, both leave out the segments that are not read.
+    The number of batches is known in advance.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
     again there. A checkpoint contains at most one window of serialized records, and the records in the slots. Without
@@ -173,34 +174,41 @@ class Unroll(Strategy):
         rows = tf.where(real, tf.repeat(record[:, 0], self.batch_size), tf.size(lengths, tf.int64))
         return serialized, lengths, rows, tf.where(real, tf.reshape(indices, [-1]), 0)
 
-    def _stretches(self, total: Any, indices: Any) -> tuple[Any, Any, Any, Any]:
-        """Locate segments; return the first step, the end of the record or part, `reset` and `segment_count`.
+    def _stretches(self, total: Any, indices: Any) -> tuple[Any, ...]:
+        """Locate segments; return the first step, the end of the record or part, and the first three of `_CARRIES`.
 
         Args:
             total: int64, steps of the records.
-            indices: int64, index of each segment in its record; its shape broadcasts with the shape of `total`.
+            indices: int64, index of each segment in its record, where all parts of a record count as equally long; its
+                shape broadcasts with the shape of `total`.
         """
         import tensorflow as tf
 
         if not self.split_records:
-            return indices * self.length, total, tf.equal(indices, 0) & (total > 0), segment_counts(total, self.length)
+            reset, count = tf.equal(indices, 0) & (total > 0), segment_counts(total, self.length)
+            return indices * self.length, total, reset, indices, count
         batches = self._batches(total)
         slot, index = indices // tf.maximum(batches, 1), indices % tf.maximum(batches, 1)
         first = slot * total // self.batch_size + index * self.length
         stop = (slot + 1) * total // self.batch_size
-        return first, stop, tf.equal(index, 0) & (total > 0), batches * self.batch_size
+        least = total // self.batch_size  # a part has these steps or one more, which may need one more segment
+        more = tf.where((least % self.length == 0) & (self.tail == "drain"), total - self.batch_size * least, 0)
+
+        def before(slot: Any) -> Any:
+            return slot * segment_counts(least, self.length) + slot * more // self.batch_size
+
+        return first, stop, tf.equal(index, 0) & (total > 0), before(slot) + index, before(self.batch_size)
 
     def _assemble(self, group: str, records: Parsed, rows: Any, indices: Any) -> dict[str, Any]:
         import tensorflow as tf
 
         total = tf.gather(records.lengths, rows)
-        first, stop, reset, count = self._stretches(total, indices)
+        first, stop, *carried = self._stretches(total, indices)
         steps = first[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64)
         # Steps after the end of a part point past the end of the record, which gives padding.
         values = records.fields(rows, tf.where(steps < stop[:, tf.newaxis], steps, total[:, tf.newaxis]))
         values[length_name(group)] = tf.clip_by_value(stop - first, 0, self.length)
-        carried = reset, indices, count, total
-        return values | dict(zip(_CARRIES, carried, strict=True))
+        return values | dict(zip(_CARRIES, (*carried, total), strict=True))
 
 
 def segment_counts(lengths: Any, length: int) -> Any:

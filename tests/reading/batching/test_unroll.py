@@ -45,6 +45,7 @@ def in_parallel(lengths, order, batch_size, width, tail="drain"):
         edges = [slot * length // batch_size for slot in range(batch_size + 1)]
         sizes = np.diff(edges)
         segments = -(-int(sizes.min() if tail == "drop" else sizes.max()) // width)
+        counts = [min(segments, -(-int(size) // width)) for size in sizes]  # those of each part that has them
         for segment in range(segments):
             rows = []
             for slot, size in enumerate(sizes):
@@ -53,8 +54,8 @@ def in_parallel(lengths, order, batch_size, width, tail="drain"):
                     rows.append(empty_row(width))
                     continue
                 row = row_of(number, segment, length, width, steps)
-                row["segment_index"] = np.int64(slot * segments + segment)
-                row["segment_count"] = np.int64(batch_size * segments)
+                row["segment_index"] = np.int64(sum(counts[:slot]) + segment)
+                row["segment_count"] = np.int64(sum(counts))
                 rows.append(row)
             yield {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
@@ -152,6 +153,25 @@ def test_records_in_parallel_parts(corpus: Path, batch_size: int, width: int, ta
     assert sum(plan.left_out.values()) == sum(length < (batch_size if tail == "drop" else 1) for length in LENGTHS)
     if tail == "drain":
         assert steps == sum(LENGTHS)
+
+
+@pytest.mark.parametrize(("length", "batch_size", "width"), [(22, 4, 5), (7, 3, 2), (2, 4, 3), (40, 4, 5)])
+def test_segments_of_parts_are_numbered_without_gaps(tmp_path: Path, length: int, batch_size: int, width: int) -> None:
+    """`segment_index` counts from 0 to `segment_count` - 1, in the order of the record's steps."""
+    dataset = sr.read(written([length], tmp_path / "trace"), batch=Unroll(batch_size, width, split_records=True))
+    rows = [
+        (int(index), int(count), word[0])
+        for batch in dataset
+        for index, count, word, steps in zip(
+            *(batch[name].numpy() for name in ("segment_index", "segment_count", "word", "sequence_length")),
+            strict=True,
+        )
+        if steps
+    ]
+    assert [index for index, *_ in sorted(rows)] == list(range(len(rows)))
+    assert {count for _, count, _ in rows} == {len(rows)}
+    words = [word.encode() for word in trace_of(0, length).word]
+    assert [word for *_, word in sorted(rows)] == [word for word in words if word in {each for *_, each in rows}]
 
 
 def test_parallel_parts_shuffle_shard_resume_and_predict(corpus: Path, tmp_path: Path, stride: int) -> None:
