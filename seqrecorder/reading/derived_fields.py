@@ -422,7 +422,7 @@ class Observed(Derivation):
 
 
 def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
-    """Build a mask for each field in the option `missing`; `"mask"` means all float fields.
+    """Build a mask for each field in the option `missing`; `"mask"` means all float fields that are not sparse.
 
     Raises:
         OptionError: a field does not contain floats, or another field has the name of its mask.
@@ -433,9 +433,9 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
     if isinstance(missing, Mapping) and all(how == "mask" for how in missing.values()):
         names = [schema[name].name for name in missing]
     elif isinstance(missing, str) and missing == "mask":
-        names = [field.name for field in schema.fields if is_float(field)]
+        names = [field.name for field in schema.fields if is_float(field) and field.sparse is None]
         if not names:
-            raise OptionError(f"missing: {schema.name} has no float field, and other values are never missing")
+            raise OptionError(f"missing: {schema.name} has no float field that is not sparse, and others have no mask")
     else:
         raise OptionError(f"missing: expected 'mask', or a mapping of fields to 'mask', got {missing!r}")
     masks = [Observed(name) for name in names]

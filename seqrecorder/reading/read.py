@@ -132,7 +132,7 @@ def read(
         weights: field with a weight per record or step, `sr.next_step("w")` with such targets, or a tuple to multiply.
             They multiply the default weights: 0 for padding and None, otherwise 1 (float32). False for no weights.
         class_weight: mapping from class to a factor for the weights of class targets, such as `{0: 1.0, 3: 5.0}`.
-        missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
+        missing: `"mask"` makes NaN 0 in dense float fields and adds `<field>_observed`; a mapping names the fields.
         vocabulary: mapping from field to `Vocabulary`, to get the ids of its tokens, int64.
         normalize: result of `stats`, or mapping from field to statistics, to subtract the mean and divide by the
             standard deviation. Padding stays 0; missing values become 0 afterwards.

@@ -197,7 +197,7 @@ class Clash:
         (True, "missing: expected 'mask'"),
         ({"who": "mask"}, "expected a float field, but 'who' is of int32, which has no NaN"),
         ({"tempp": "mask"}, r"no field 'tempp' \(did you mean 'temp'\?\)"),
-        ("mask", "'bag' is sparse; name others in missing="),
+        ({"bag": "mask"}, "'bag' is sparse; name others in missing="),
     ],
     ids=str,
 )
@@ -207,10 +207,21 @@ def test_what_cannot_be_masked_is_refused(data: Path, missing: Any, message: str
         sr.read(data, batch=sr.Pad(2), missing=missing)
 
 
+def test_sparse_fields_have_no_mask(data: Path) -> None:
+    """`"mask"` leaves them out as it leaves out whole numbers, whether they are read or not."""
+    [batch] = sr.read(data, batch=sr.Pad(5), missing="mask")
+    assert isinstance(batch["bag"], tf.SparseTensor)
+    assert {name for name in batch if name.endswith("_observed")} == {
+        f"{name}_observed" for name in ("height", "temp", "wind", "rain", "gusts")
+    }
+    [values] = sr.read(data, batch=sr.Pad(5), missing="mask", inputs="temp")
+    assert np.isfinite(values).all()
+
+
 def test_masks_need_floats_and_a_name(tmp_path: Path, data: Path) -> None:
     """Without a float field there is nothing to mask; another field's name is not taken."""
     with pytest.raises(sr.OptionError, match="Weather has no float field"):
-        sr.read(data, fields=["who"], missing="mask")
+        sr.read(data, fields=["who", "bag"], missing="mask")
     sr.write([Clash([1.0], [1.0])], tmp_path / "clash")
     with pytest.raises(sr.OptionError, match="has a field 'temp_observed', the name of what says"):
         sr.read(tmp_path / "clash", missing={"temp": "mask"})
