@@ -49,7 +49,7 @@ BUDGETS = {
     "codec": (3070, 13),
     "dataset": (3760, 16),
     "writing": (2915, 12),
-    "reading": (3980, 27),
+    "reading": (3985, 27),
     "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (925, 8),

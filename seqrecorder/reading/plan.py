@@ -14,8 +14,12 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.groups import Groups
+from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.ragged import Ragged
+from seqrecorder.reading.batching.step_slices import lists_to_cut
 from seqrecorder.reading.batching.strategy import WINDOW, Feed, Strategy
+from seqrecorder.reading.batching.unroll import Unroll
+from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.order_and_seeds import StreamOptions
 from seqrecorder.schema.display import bars, html_table, join, text_table
 
@@ -27,11 +31,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
-    from seqrecorder.reading.batching.pack import Pack
     from seqrecorder.reading.batching.pad import Pad
     from seqrecorder.reading.batching.token_budget import TokenBudget
-    from seqrecorder.reading.batching.unroll import Unroll
-    from seqrecorder.reading.batching.window import Window
 
     class PlanKeywords(TypedDict, total=False):
         """Types of the keyword arguments of `plan`."""
@@ -181,7 +182,9 @@ def plan(
 
     The plan runs the code of `read` on the stored lengths, so it is exact for the first epoch with the same `shuffle`,
     `seed` and `shard`. Only three things must be parsed: shards without stored lengths, the field of `Groups(by=...)`,
-    and the times of `Window(time=...)`.
+    and the times of `Window(time=...)`. `Window` and `Unroll` are planned for the first feature list that is neither
+    sparse nor ragged, and those aligned with it; `Pack` for all such lists. To plan for other lists, pass a class of
+    these alone as `schema`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -222,8 +225,7 @@ def plan(
             raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 
-    by_values = any(isinstance(strategy, Groups) or getattr(strategy, "time", None) for strategy in strategies)
-    lengths_only = not by_values
+    lengths_only = not any(isinstance(strategy, Groups) or getattr(strategy, "time", None) for strategy in strategies)
     origin = resolve(path, split, schema=schema, lengths_only=lengths_only)
     origin.fetch(lengths_only=lengths_only)
     origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())
@@ -231,10 +233,18 @@ def plan(
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)
     feed = Feed(origin, Parser(origin.schema, origin.layout), lambda values: values, options)
-    feeds = [attrs.evolve(feed, left_out={}) for _ in strategies]
+    feeds = [_feed_of(strategy, feed) for strategy in strategies]
     shapes = tf.autograph.experimental.do_not_convert(lambda strategy, feed: strategy.shapes(feed))
     plans = [_summary(strategy, shapes(strategy, own), own) for strategy, own in zip(strategies, feeds, strict=True)]
     return plans[0] if len(plans) == 1 else PlanTable(tuple(plans))
+
+
+def _feed_of(strategy: Batching, feed: Feed) -> Feed:
+    """Restrict the feed of a strategy that cuts records to the feature lists that it can cut."""
+    names = lists_to_cut(feed.origin.schema, several=isinstance(strategy, Pack))
+    if not names or not isinstance(strategy, (Pack, Unroll, Window)):
+        return attrs.evolve(feed, left_out={})
+    return attrs.evolve(feed, parser=Parser(feed.origin.schema.select(names), feed.origin.layout), left_out={})
 
 
 def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:

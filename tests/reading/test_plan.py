@@ -98,6 +98,64 @@ def test_the_plan_is_what_is_read(lines: Path, case: str, shuffle: int) -> None:
         assert int(np.prod(next(iter(plan.shapes)))) == max(sizes)
 
 
+@sr.record(kw_only=True)
+class Mixed:
+    bag: Any = sr.context("float32", sparse=4)
+    parts: Any = sr.feature_list("float32", shape=(None,), align="parts")
+    links: Any = sr.feature_list("float32", sparse=4, align="ids")
+    ids: Any = sr.feature_list("int64", align="ids")
+    frames: Any = sr.feature_list("int64", align="frames")
+
+
+@sr.record
+class Frames:
+    frames: Any = sr.feature_list("int64", align="frames")
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("planning") / "mixed"
+    sr.write(
+        (
+            Mixed(
+                bag={1: 1.0},
+                parts=[[1.0]] * (n % 5),
+                links=[{0: 1.0}] * n,
+                ids=np.arange(n) + 1,
+                frames=np.arange(3 * n % 20),
+            )
+            for n in LENGTHS[:60]
+        ),
+        path,
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fields"),
+    [
+        (sr.Window(8, shift=3, batch_size=4), ["ids"]),
+        (sr.Unroll(4, 5), ["ids"]),
+        (sr.Unroll(4, 5, split_records=True), ["ids"]),
+        (sr.Pack(120, 2), ["ids", "frames"]),
+    ],
+    ids=str,
+)
+def test_lists_that_can_be_cut_are_planned(mixed: Path, strategy: Any, fields: list[str]) -> None:
+    """Strategies that cut records refuse to read the others; what lies beside them does not change a plan."""
+    with pytest.raises(sr.OptionError, match=f"{type(strategy).__name__}: field 'bag' is sparse"):
+        sr.read(mixed, batch=strategy)
+    for schema, read in ((None, fields), (Frames, ["frames"])):
+        plan = sr.plan(mixed, None, strategy, schema=schema)
+        batches = list(sr.read(mixed, batch=strategy, fields=read))
+        lengths = ["sequence_length", *(["frames_length"] if len(read) > 1 else [])]
+        assert plan.batches == len(batches)
+        assert plan.steps == sum(int(batch[name].numpy().sum()) for batch in batches for name in lengths)
+        assert plan.padded_steps == sum(int(np.prod(batch[name].shape[:2])) for batch in batches for name in read)
+    pads = sr.plan(mixed, None, strategy, sr.Pad(7))
+    assert pads[1] == sr.plan(mixed, None, sr.Pad(7))
+
+
 @pytest.mark.parametrize("shard", [(1, 2), (2, 5)])
 def test_the_plan_of_a_share(lines: Path, shard: tuple[int, int]) -> None:
     """Whole files or single records that are dealt to one reader are planned as they are read."""

@@ -39,28 +39,30 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
     """Check that the fields can be cut into slices, and return their alignment groups.
 
     Raises:
-        OptionError: there is no feature list, a field cannot be cut, or there are several groups although `several` is
-            False.
+        OptionError: there is no feature list to cut, a field does not fit, or there are several groups although
+            `several` is False.
     """
-    name = type(strategy).__name__
-    if not schema.groups:
+    name, cut = type(strategy).__name__, lists_to_cut(schema, several=several)
+    if not cut:
         raise OptionError(
-            f"{name}: none of the fields of {schema.name} that are read is a feature list; name one in fields="
+            f"{name}: expected a feature list, neither sparse nor ragged, among the read fields of {schema.name}"
         )
-    group = schema.groups[0]
-    problems = {}
-    for field in schema.fields:
-        if field.sparse is not None:
-            problems[field.name] = "is sparse"
-        elif field.is_ragged:
-            problems[field.name] = "is ragged"
-        elif field.is_list and field.group != group and not several:
-            problems[field.name] = f"has lengths of its own, beside those of group {group!r}"
-    if problems:
-        bad, problem = next(iter(problems.items()))
-        rest = [other.name for other in schema.fields if other.name not in problems and other.feature not in NUMBERS]
-        raise OptionError(f"{name}: field {bad!r} {problem} and cannot be cut; leave it out: fields={rest}")
+    wrong = [f for f in schema.fields if f.name not in cut and (f.is_list or f.is_ragged or (f.sparse and not f.dense))]
+    if wrong:
+        bad, kind = wrong[0], "sparse" if wrong[0].sparse is not None else "ragged"
+        problem = f"has lengths of its own, beside those of group {schema[cut[0]].group!r}, and cannot be cut"
+        if bad.is_ragged or bad.sparse is not None:
+            of_context = f"and {name} takes only dense context fields of known shape"
+            problem = f"is {kind} and cannot be cut" if bad.is_list else f"is {kind}, {of_context}"
+        rest = [each.name for each in schema.fields if each not in wrong and each.feature not in NUMBERS]
+        raise OptionError(f"{name}: field {bad.name!r} {problem}; leave it out: fields={rest}")
     return schema.groups
+
+
+def lists_to_cut(schema: Schema, *, several: bool = False) -> list[str]:
+    """Return the names of the feature lists that are neither sparse nor ragged, of one alignment group or several."""
+    lists = [field for field in schema.fields if field.is_list and field.sparse is None and not field.is_ragged]
+    return [field.name for field in lists if several or field.group == lists[0].group]
 
 
 @attrs.frozen(eq=False)

@@ -498,14 +498,20 @@ def record_classes():
         x: np.ndarray = sr.feature_list("int64")
         bad: np.ndarray = sr.feature_list("int64", align=None)
 
+    @sr.record
+    class SparseList:
+        x: np.ndarray = sr.feature_list("int64")
+        bad: list = sr.feature_list("float32", sparse=10)
+
     return (
-        (Ragged([1, 2, 3], [[1], [], [2]]), "is ragged"),
-        (Sparse([1, 2, 3], sr.SparseVector([1], [2.0], 10)), "is sparse"),
+        (Ragged([1, 2, 3], [[1], [], [2]]), "is ragged and cannot be cut"),
+        (Sparse([1, 2, 3], sr.SparseVector([1], [2.0], 10)), "is sparse, and Window takes only dense context fields"),
+        (SparseList([1, 2, 3], [{1: 2.0}] * 3), "is sparse and cannot be cut"),
         (Freed([1, 2, 3], [1]), "has lengths of its own"),
     )
 
 
-@pytest.mark.parametrize(("record", "message"), record_classes(), ids=["ragged", "sparse", "freed"])
+@pytest.mark.parametrize(("record", "message"), record_classes(), ids=["ragged", "sparse", "sparse list", "freed"])
 def test_fields_that_cannot_be_cut(tmp_path: Path, record: object, message: str) -> None:
     """They are refused by name, with the way out, which works."""
     sr.write([record], tmp_path / "bad")
@@ -515,9 +521,28 @@ def test_fields_that_cannot_be_cut(tmp_path: Path, record: object, message: str)
     assert batch["x"].numpy().tolist() == [[1, 2], [3, 0]]
 
 
+def test_sparse_context_fields_that_are_read_as_dense(tmp_path: Path) -> None:
+    """They are repeated as other context fields are, and zero in rows without a record."""
+
+    @sr.record
+    class Dense:
+        x: np.ndarray = sr.feature_list("int64")
+        bag: object = sr.context("float32", sparse=3, dense=True)
+
+    sr.write([Dense([1, 2, 3], {1: 2.0}), Dense([4], {0: 5.0})], tmp_path / "dense")
+    first, second = [0, 2, 0], [5, 0, 0]
+    for strategy, expected in (
+        (Window(2, batch_size=9), [first, first, second]),
+        (sr.Unroll(2, 2), [first, second, first, [0, 0, 0]]),
+        (sr.Pack(4, 1), [[first, second]]),
+    ):
+        got = np.concatenate([batch["bag"] for batch in sr.read(tmp_path / "dense", batch=strategy)])
+        np.testing.assert_array_equal(got, expected, err_msg=str(strategy))
+
+
 def test_fields_without_steps(corpus: Path) -> None:
     """Context fields alone cannot be cut."""
-    with pytest.raises(sr.OptionError, match="none of the fields of Trace that are read is a feature list"):
+    with pytest.raises(sr.OptionError, match="expected a feature list, .* among the read fields of Trace"):
         sr.read(corpus, batch=Window(2), fields=["key"])
 
 
