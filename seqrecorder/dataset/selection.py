@@ -132,19 +132,19 @@ class Selection(Selected, Generic[R]):
 
     def __getitem__(self, index: Any) -> Any:
         rows = self._rows
-        if isinstance(index, slice):
-            return Selection(Rows(rows.store, rows.positions[index]))
         if isinstance(index, (str, bytes)):
             return rows.store.record(self._position_of_key(index))
         if isinstance(index, (list, tuple, range, np.ndarray)):
             return self._chosen(index)
         try:
+            if isinstance(index, slice):
+                return Selection(Rows(rows.store, rows.positions[index]))
             if isinstance(index, bool):
                 raise TypeError
             position = operator.index(index)
-        except TypeError:
+        except (TypeError, ValueError):
             raise OptionError(
-                f"expected a position, a key of text or bytes, a slice, positions or a mask, got {index!r:.100}"
+                f"expected a position, a key of text or bytes, a slice of ints, positions or a mask, got {index!r:.100}"
             ) from None
         if not -len(self) <= position < len(self):
             raise RecordNotFoundError(f"{self!r} has no record {position} of {len(self):,}; for integer keys: where()")

@@ -123,9 +123,10 @@ def test_places_that_are_not_there(corpus: sr.Corpus) -> None:
             train[place]
         with pytest.raises(sr.RecordNotFoundError, match=f"no record {place}: it has 41 records"):
             train[[0, place]]
-    for wrong in (None, 1.5, [0.5], np.zeros((2, 2), int), [True], True, np.True_):
-        with pytest.raises(sr.OptionError, match="expected"):
-            train[wrong]
+    for wrong in (None, 1.5, [0.5], np.zeros((2, 2), int), [True], True, np.True_, slice("u7"), slice(None, None, 0)):
+        for selection in (train, train.where(label=3)):
+            with pytest.raises(sr.OptionError, match="expected"):
+                selection[wrong]
     for asked in (lambda: train.where(lambda _: np.ones(2)), lambda: train.sorted_by(lambda _: np.ones(2))):
         with pytest.raises(sr.OptionError, match="an array|without an order"):
             asked()
