@@ -53,8 +53,9 @@ def next_step(field: str | Sequence[str]) -> Shifted:
     [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
     The next step is taken from the stored record, even if a segment, window or crop ends before it, or if `steps` or
-    `too_long` cut it off. If `steps` has a stride, the next step is a stride away. The last step of a record has no
-    next step: the value there is zero (empty text), and its sample weight as a target is 0.
+    `too_long` cut it off. If `steps` or `Crop` has a stride, the next step is a stride away; `Window` with a stride
+    refuses next steps. The last step of a record has no next step: the value there is zero (empty text), and its sample
+    weight as a target is 0.
 
     Args:
         field: name of a feature list without ragged steps, or several names for a tuple.
