@@ -47,7 +47,8 @@ def mix(
 
     Args:
         datasets: `tf.data.Dataset`s with elements of the same structure, for example from `read`.
-        weights: relative frequency of each dataset, such as its number of records; default: equal.
+        weights: relative frequency of each dataset, such as its number of records; default: equal. A dataset of weight
+            0 is left out.
         temperature: weights are raised to the power of `1 / temperature`: 1 keeps them; with higher values, small
             datasets are drawn more often.
         seed: seed of the draws. The draws differ in each iteration, but are reproducible.
