@@ -101,11 +101,11 @@ if TYPE_CHECKING:
     from seqrecorder.sources.text import from_jsonl as from_jsonl
     from seqrecorder.sources.text import from_ts as from_ts
     from seqrecorder.writing.commit import commit as commit
-    from seqrecorder.writing.edits import compact as compact
-    from seqrecorder.writing.edits import merge as merge
-    from seqrecorder.writing.edits import rewrite as rewrite
     from seqrecorder.writing.part import parts as parts
     from seqrecorder.writing.part import write_part as write_part
+    from seqrecorder.writing.rewrite_merge_compact import compact as compact
+    from seqrecorder.writing.rewrite_merge_compact import merge as merge
+    from seqrecorder.writing.rewrite_merge_compact import rewrite as rewrite
     from seqrecorder.writing.writer import WriteOptions as WriteOptions
     from seqrecorder.writing.writer import Writer as Writer
     from seqrecorder.writing.writer import write as write
@@ -129,7 +129,7 @@ _LAZY = {
     name: f"seqrecorder.{module}"
     for module, names in {
         "writing.commit": "commit",
-        "writing.edits": "compact merge rewrite",
+        "writing.rewrite_merge_compact": "compact merge rewrite",
         "writing.part": "parts write_part",
         "writing.writer": "WriteOptions Writer write",
         "reading.batch": "batch",

@@ -120,7 +120,7 @@ def _is_dataset(path: str) -> bool:
 def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     """Write the selected records of several datasets as one dataset."""
     from seqrecorder.cli import output
-    from seqrecorder.writing.edits import merge
+    from seqrecorder.writing.rewrite_merge_compact import merge
 
     others = [path for path in options.paths if not _is_dataset(path)]
     if options.splits or others or not options.paths:

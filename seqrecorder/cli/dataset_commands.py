@@ -58,7 +58,7 @@ def _commit(options: argparse.Namespace) -> tuple[Any, str]:
 
 def _merge(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import output
-    from seqrecorder.writing.edits import merge
+    from seqrecorder.writing.rewrite_merge_compact import merge
 
     quieten_tensorflow()
     done = merge(

@@ -1,9 +1,9 @@
 """Datasets on disk: manifest, splits, generations and shards; also verification and salvage."""
 
 __all__ = [
+    "append_and_overwrite",
     "exports",
     "folds",
-    "generations",
     "keys",
     "manifest",
     "push_pull_clean",

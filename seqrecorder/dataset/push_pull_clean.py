@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.dataset.generations import (
+from seqrecorder.dataset.append_and_overwrite import (
     ASSET_GENERATION,
     NOTHING,
     Standing,
@@ -168,7 +168,7 @@ class Destination:
     def standing(
         self, schema: Schema, *, append: bool = False, overwrite: bool = False, compression: Compression = None
     ) -> Standing:
-        """Check that writing to the URL is allowed, and return its state (see `generations.standing`)."""
+        """Check that writing to the URL is allowed, and return its state (see `append_and_overwrite.standing`)."""
         if append:
             path = dataset_at(self.place.url) if self.text is None else cached(self.place, self.text)
             return standing(path, schema, append=True, overwrite=False, compression=compression)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.dataset.append_and_overwrite import clean_destination, publish, publish_files
 from seqrecorder.dataset.damaged_shards import recover_shard
-from seqrecorder.dataset.generations import clean_destination, publish, publish_files
 from seqrecorder.dataset.manifest import (
     Manifest,
     ShardInfo,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.generations import NOTHING, ChangedError, clean_destination, publish, standing
-from seqrecorder.dataset.generations import named as named_files
+from seqrecorder.dataset.append_and_overwrite import NOTHING, ChangedError, clean_destination, publish, standing
+from seqrecorder.dataset.append_and_overwrite import named as named_files
 from seqrecorder.dataset.keys import (
     MOST_INDEXED,
     SortedHashes,
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.dataset.generations import Standing
+    from seqrecorder.dataset.append_and_overwrite import Standing
     from seqrecorder.storage.locks import Held
 
     Expected = int | list[int | str] | None

@@ -22,7 +22,7 @@ from seqrecorder.codec.arrow import table_of
 from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import cut
-from seqrecorder.dataset.generations import named
+from seqrecorder.dataset.append_and_overwrite import named
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import parse_manifest, read_manifest, shards_of
 from seqrecorder.dataset.push_pull_clean import PARTS, Destination

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, ove
 
 import attrs
 
-from seqrecorder.dataset.generations import ASSET_GENERATION, clean_destination, publish, standing
+from seqrecorder.dataset.append_and_overwrite import ASSET_GENERATION, clean_destination, publish, standing
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, write_assets
 from seqrecorder.dataset.push_pull_clean import Destination

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import named
+from seqrecorder.dataset.append_and_overwrite import named
 from seqrecorder.dataset.split_shares import Ratios, key_hashes
 from seqrecorder.storage.files import on_fault_point
 

@@ -17,7 +17,7 @@ from places import s3_server
 from soak import Note, note
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import named
+from seqrecorder.dataset.append_and_overwrite import named
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.writing.part import UrlParts
 

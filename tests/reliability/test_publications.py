@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import clean_destination, named, publish, standing
+from seqrecorder.dataset.append_and_overwrite import clean_destination, named, publish, standing
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combine
 from seqrecorder.storage import locks
 from seqrecorder.storage.files import lengths_name, on_fault_point, shard_name

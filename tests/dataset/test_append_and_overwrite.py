@@ -8,7 +8,7 @@ from faults import names, record_calls
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import Standing, merge_into
+from seqrecorder.dataset.append_and_overwrite import Standing, merge_into
 
 
 @pytest.fixture
