@@ -12,7 +12,7 @@ import tensorflow as tf
 import seqrecorder as sr
 from seqrecorder.dataset import manifest as manifest_module
 from seqrecorder.dataset import shard_set
-from seqrecorder.reading import order as record_stream
+from seqrecorder.reading import order_and_seeds as record_stream
 from seqrecorder.reading import read_records
 
 

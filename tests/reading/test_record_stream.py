@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.reading import order as record_stream
+from seqrecorder.reading import order_and_seeds as record_stream
 
 LENGTHS = [3, 1, 7, 2, 9, 4, 1, 8, 5, 6] * 6
 
