@@ -202,3 +202,12 @@ def test_long_records_with_lists_of_several_lengths_are_cropped(tmp_path: Path) 
     (batch,) = sr.read(tmp_path / "data", batch=sr.Crop(10, batch_size=2), seed=1)
     assert batch["signal"].numpy().mean((1, 2)).tolist() == [0, 1]
     assert batch["marks"].numpy().tolist() == [[1, 2, 3], [4, 0, 0]]
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_plans_of_long_records_are_exact(corpus: Path, drop_remainder: bool) -> None:
+    """Batches go on from record to record in a plan, too, as they do when they are read."""
+    window = sr.Window(1000, shift=700, batch_size=7, drop_remainder=drop_remainder)
+    plan = sr.plan(corpus, "train", window)
+    sizes = [len(name) for name in (batch["name"] for batch in sr.read(corpus, batch=window).as_numpy_iterator())]
+    assert (plan.batches, plan.rows) == (len(sizes), sum(sizes))

@@ -221,15 +221,17 @@ class Window(Strategy):
                 f"of the records instead: steps=slice(None, None, {self.stride})"
             )
 
+        apart = buffered_apart(feed)
+
         def windows(stream: Any, number: Any) -> Any:
             return cut_batches(
                 feed,
-                self._plans(feed, stream, number),
+                self._plans(feed, stream, number, alone=bool(apart)),
                 self.batch_size,
                 self.length + self.horizon,
                 lambda *part: self._assemble(group, *part),
                 whole=self.drop_remainder,
-                apart=buffered_apart(feed),
+                apart=apart,
             )
 
         counts = self._counts(feed, group)
@@ -308,14 +310,14 @@ class Window(Strategy):
         plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group, draw=self._draws)
         return plans.map(shape)
 
-    def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
+    def _plans(self, feed: Feed, stream: Any, number: Any, *, alone: bool = False) -> Any:
         return plan_windows(
             rebatched(stream, feed.origin.window(_RECORDS)),
             lambda lengths, spans, index: self._locate(lengths, spans, number, index),
             self.batch_size,
             seed=number if feed.options.shuffle else None,
             drop_remainder=self.drop_remainder,
-            alone=bool(buffered_apart(feed)),
+            alone=alone,
         )
 
     def _locate(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
