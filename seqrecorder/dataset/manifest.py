@@ -15,7 +15,7 @@ import itertools
 import json
 import re
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
@@ -577,9 +577,29 @@ def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
     return wanted.reading(manifest.schema)
 
 
+F = TypeVar("F")
+
+
 def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
     """List all shards as pairs of split name and shard."""
     return [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+
+
+def in_written_order(files: Sequence[F]) -> list[list[F]]:
+    """Group the files of a split: files that share records round-robin form a group, all other files stay alone."""
+    firsts = first_of_groups(files)
+    return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
+
+
+def first_of_groups(files: Sequence[Any]) -> list[int]:
+    """Find the first file of each group of `in_written_order`; return the indices of these files."""
+    firsts: list[int] = []
+    for number, file in enumerate(files):
+        first = files[firsts[-1]] if firsts else file
+        is_dealt = file.step > 1 and file.step == first.step and 0 < file.start - first.start < file.step
+        if not is_dealt:
+            firsts.append(number)
+    return firsts
 
 
 def files_of(manifest: Manifest) -> list[Wanted]:

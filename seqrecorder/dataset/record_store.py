@@ -20,6 +20,7 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import (
     dataset_at,
     explaining_replacement,
+    first_of_groups,
     manifest_bytes,
     parse_manifest,
     schema_to_read,
@@ -51,25 +52,7 @@ if TYPE_CHECKING:
     Shard = SoughtShard | StreamedShard
 
 
-F = TypeVar("F", bound="ShardInfo | ShardFile")
 T = TypeVar("T")
-
-
-def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Group the files of a split: files that share records round-robin form a group, all other files stay alone."""
-    firsts = _first_of_groups(files)
-    return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
-
-
-def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
-    """Find the first file of each group of `in_written_order`; return the indices of these files."""
-    firsts: list[int] = []
-    for number, file in enumerate(files):
-        first = files[firsts[-1]] if firsts else file
-        is_dealt = file.step > 1 and file.step == first.step and 0 < file.start - first.start < file.step
-        if not is_dealt:
-            firsts.append(number)
-    return firsts
 
 
 class WrittenOrder:
@@ -82,7 +65,7 @@ class WrittenOrder:
     def __init__(self, splits: Sequence[Sequence[ShardInfo]]) -> None:
         firsts, files = list[int](), 0
         for split in splits:
-            firsts += [files + first for first in _first_of_groups(split)]
+            firsts += [files + first for first in first_of_groups(split)]
             files += len(split)
         self._records = np.array([shard.records for split in splits for shard in split], np.int64)
         self._first_files = np.array(firsts, np.int64)

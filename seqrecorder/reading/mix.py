@@ -97,9 +97,7 @@ def mix(
     counts = [tf.get_static_value(part.cardinality()) for part in parts]  # None inside a graph
     if None in counts or tf.data.UNKNOWN_CARDINALITY in counts:
         return mixed
-    if tf.data.INFINITE_CARDINALITY in counts:
-        return counted(mixed, -1)
-    return counted(mixed, int(sum(counts)))
+    return counted(mixed, -1 if tf.data.INFINITE_CARDINALITY in counts else int(sum(counts)))
 
 
 def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import INDEX, SEED, SEED_BITS, checked, cropped_lengths, index_range, numbered, rows_at
 from seqrecorder.codec.parse import Parser
+from seqrecorder.dataset.manifest import in_written_order
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.tfdata_ops import (
     Traced,
@@ -495,6 +496,8 @@ class PlannedReads:
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
 _INLINED = 1000  # up to this many files, paths are constants in traced functions; beyond, functions capture them
+_TURN = 4096  # records to take from all files in turn; with fewer, the calls for each file take longer than reading
+_MOST_OPEN = 200  # files open at a time to read them in turn; macOS allows a process 256
 _CYCLE = 16  # number of files that a shuffled stream interleaves at a time
 
 _SHARE_BYTES = 1 << 22
@@ -516,7 +519,7 @@ class StreamOptions:
 
     Attributes:
         window: records per window.
-        shuffle: size of the shuffle window, in records; 0 keeps the order of the files.
+        shuffle: size of the shuffle window, in records; 0 keeps the written order.
         seed: seed of the order; None for a random seed.
         epochs: number of epochs; None repeats forever.
         first_epoch: number of the first epoch.
@@ -624,6 +627,10 @@ class _Files:
         self.count, self.is_counted = len(origin.files), origin.records >= 0
         self.runs = PlannedReads.of(origin) if any(file.runs is not None for file in origin.files) else None
         self._columns: dict[str, Any] = {}
+        self._sizes = np.array([len(group) for group in in_written_order(origin.files)])  # files that take turns
+        self._is_dealt = not options.shuffle and 1 < self._sizes.max(initial=0) <= _MOST_OPEN
+        self._is_sorted = self._is_dealt and origin.mean_bytes < LARGE
+        self._has_positions = self._is_sorted or options.number or options.seeds or options.oversampling is not None
         with tf.init_scope():  # an eager tensor, which functions capture instead of copying it
             self._spans = None if options.spans is None else tf.constant(options.spans, tf.int64)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
@@ -635,9 +642,7 @@ class _Files:
         if name not in self._columns:
             values = [getattr(each, name) for each in self.origin.files]
             if name in _NAMES:
-                values = [
-                    f"{each.directory}{os.sep}{value}" for each, value in zip(self.origin.files, values, strict=True)
-                ]
+                values = [f"{each.directory}{os.sep}{getattr(each, name)}" for each in self.origin.files]
             kind = tf.int64 if name in (*_WRITTEN, "records") else tf.string
             if self.count == 1:
                 return tf.constant(values[0], kind)
@@ -667,14 +672,24 @@ class _Files:
         """
         import tensorflow as tf
 
-        if not self.options.shuffle:
-            return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
+        if self._is_dealt:
+            groups = np.stack([np.cumsum(self._sizes) - self._sizes, self._sizes], 1)
+            if len(groups) == 1:  # the tf.data service shards files, as below
+                return self._in_turn(groups[0], number)
+            groups = tf.data.Dataset.from_tensor_slices(groups)
+            return flat_mapped(groups, lambda group: self._in_turn(group, number))
+        if not self.options.shuffle:  # the tf.data service shards this source, but none inside a function
+            files = tf.data.Dataset.range(self.count)
+            return flat_mapped(files, lambda file: self.windows(file, self.options.window, number))
         shuffle = shuffle_window(self.origin, self.options.shuffle)
         if self.count == 1 and self.origin.mean_bytes < LARGE:
             return self.windows(0, shuffle, number)
         cycle = min(_CYCLE, self.count)
         share = min(-(-shuffle // cycle), max(1, _SHARE_BYTES // max(1, self.origin.mean_bytes)))
-        windows = self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle)
+        order = tf.random.experimental.stateless_shuffle(tf.range(self.count, dtype=tf.int64), tf.stack([number, 0]))
+        read = functools.partial(self.windows, window=share, number=number)
+        files = tf.data.Dataset.from_tensor_slices(order)
+        windows = interleaved(files, read, cycle=cycle, parallel=cores())
         if self.origin.mean_bytes < LARGE:
             return rebatched(windows, shuffle)
         records = windows.unbatch()
@@ -690,26 +705,30 @@ class _Files:
         )
         return shuffled.batch(self.options.window)
 
-    def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
-        """Concatenate or interleave the datasets of all files.
+    def _in_turn(self, group: Any, number: Any) -> Any:
+        """Read the windows of files to which records were dealt in turn, in written order.
 
         Args:
-            number: random number that determines the order of the files; None to keep their order.
-            of_one: function that builds the dataset of a file from its index.
-            cycle: number of files to interleave.
+            group: int64, `(2,)`: index of the first file, and number of files.
+            number: random number of the epoch.
         """
         import tensorflow as tf
 
-        order = tf.range(self.count, dtype=tf.int64)
-        # If files are in order, the tf.data service shards this source. It shards no source inside a function.
-        if number is not None:
-            key = tf.stack([number, tf.constant(0, tf.int64)])
-            order = tf.random.experimental.stateless_shuffle(order, key)
-        files = tf.data.Dataset.from_tensor_slices(order)
-        parallel = min(cycle, cores())
-        return flat_mapped(files, of_one) if cycle == 1 else interleaved(files, of_one, cycle=cycle, parallel=parallel)
+        first, count = group[0], group[1]
+        each = tf.maximum(tf.cast(self.origin.window(_TURN) // count if self._is_sorted else 0, tf.int64), 1)
+        read = functools.partial(self.windows, window=each, number=number)
+        windows = interleaved(tf.data.Dataset.range(first, first + count), read, cycle=count, parallel=cores())
+        if not self._is_sorted:  # one record at a time, which is in order, and moved instead of copied
+            return windows.unbatch().batch(self.options.window)
 
-    def windows(self, file: Any, window: int, number: Any) -> Any:
+        def in_order(*parts: Any) -> tuple[Any, ...]:
+            order = tf.argsort(parts[-1] if self.options.deal is None else parts[-2])
+            return self._wanted([rows_at(part, order) for part in parts], number)
+
+        # All windows but the last of each file have the same size, so each turn of the files is sorted for itself.
+        return mapped(rebatched(windows, each * count), in_order)
+
+    def windows(self, file: Any, window: Any, number: Any) -> Any:
         """Read the windows of one file, check its number of records, and add lengths if the stream has them.
 
         Args:
@@ -719,18 +738,26 @@ class _Files:
         """
         import tensorflow as tf
 
+        options = self.options
         path, expected = self._of(file, "name"), self._of(file, "records")
-        tables = {group: self._table(group, file, expected) for group in self.options.measured()}
+        tables = {group: self._table(group, file, expected) for group in options.measured()}
         # The empty window at the end of a file checks that the file is complete.
         ended = one_element(tf.zeros([0], tf.string))
         zero = tf.constant(0, tf.int64)
 
         def count(state: tuple[Any, Any], serialized: Any) -> Any:
             total = state[0]
-            lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
-            return self._counted(path, expected, state, serialized), self._wanted(
-                file, serialized, total, lengths, number
-            )
+            rows = total + tf.range(tf.size(serialized, tf.int64))
+            parts = [serialized, *(self._lengths(group, serialized, total, table) for group, table in tables.items())]
+            if self._spans is not None:
+                parts.append(rows_at(self._spans, self._offset(file) + rows))
+            if self._has_positions:
+                start, step = (self._of(file, name) for name in _WRITTEN)
+                parts.append(start + step * rows)
+            if options.deal is not None:
+                parts.append(self._offset(file) + rows)
+            counted = self._counted(path, expected, state, serialized)
+            return counted, tuple(parts) if self._is_sorted else self._wanted(parts, number)
 
         return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
 
@@ -782,35 +809,26 @@ class _Files:
         # cannot be opened.
         return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
-    def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any], number: Any) -> tuple[Any, ...]:
+    def _wanted(self, parts: list[Any], number: Any) -> tuple[Any, ...]:
         """Apply sharding, limits, oversampling, numbers and seeds to a window; return its records and lengths.
 
         Args:
-            file: index of the file.
-            serialized: string, `(w,)`: records of the window.
-            total: number of records of the file before the window.
-            lengths: mapping from alignment group to the lengths of the records, int64 `(w,)`.
+            parts: records, string `(w,)`; their lengths in each measured group, int64 `(w,)`; then, if the stream needs
+                them, their spans, their positions in written order, and their rows in the files.
             number: random number of the epoch.
         """
         import tensorflow as tf
 
-        options = self.options
-        parts = [serialized, *lengths.values()]
-        if self._spans is not None:
-            first = self._offset(file) + total
-            parts.append(self._spans[first : first + tf.size(serialized, tf.int64)])
-        if options.number or options.seeds or options.oversampling:
-            start, step = (self._of(file, name) for name in _WRITTEN)
-            positions = start + step * (total + tf.range(tf.size(serialized, tf.int64)))
-            parts[0] = numbered(serialized, positions, INDEX) if options.number else serialized
-            parts += [positions] if options.seeds or options.oversampling else []
+        options, groups = self.options, self.options.measured()
+        keep = options.kept(dict(zip(groups, parts[1:], strict=False)), tf)
         if options.deal is not None:
-            ours = self._ours(options.deal, self._offset(file) + total)
-            parts = [part[ours] for part in parts]
-        keep = options.kept(dict(zip(lengths, parts[1:], strict=False)), tf)
+            rows, (first, stop, step) = parts.pop(), options.deal.indices(self.origin.records)
+            keep &= (rows >= first) & (rows < stop) & tf.equal((rows - first) % step, 0)
         if keep is not True:
             parts = [tf.boolean_mask(part, keep) for part in parts]
-        positions = parts.pop() if options.seeds or options.oversampling else tf.zeros([0], tf.int64)
+        positions = parts.pop() if self._has_positions else tf.zeros([0], tf.int64)
+        if options.number:
+            parts[0] = numbered(parts[0], positions, INDEX)
         copy = tf.zeros_like(positions)
         if options.oversampling:
             copies = options.oversampling.copies(parts[0], figures_of(positions, number))
@@ -821,17 +839,8 @@ class _Files:
             parts[0] = numbered(parts[0], seeds_of(positions, copy, number), SEED)
         if options.group is None:
             return (parts[0],)
-        counted = options.cropped(options.group, dict(zip(lengths, parts[1:], strict=False)), tf)
+        counted = options.cropped(options.group, dict(zip(groups, parts[1:], strict=False)), tf)
         return parts[0], counted if options.spans is None else tf.concat([counted[:, tf.newaxis], parts[-1]], 1)
-
-    @staticmethod
-    def _ours(deal: slice, position: Any) -> slice:
-        """Compute which records this reader takes from a window that starts at `position` in the stream: a slice."""
-        import tensorflow as tf
-
-        if deal.stop is None:
-            return slice(tf.math.floormod(deal.start - position, deal.step), None, deal.step)
-        return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
         """Look up the lengths of the records of a window in `table`, or parse the records if it is None."""

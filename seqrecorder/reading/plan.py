@@ -205,7 +205,7 @@ def plan(
         split: name of the split; leave it out after a selection: `plan(train, Pad(2))`.
         strategies: strategies to plan; pass `Pad(64)` for `batch=64` of `read`.
         schema: record class to read as; required for bare shards.
-        shuffle: size of the shuffle window, in records; 0 keeps the stored order.
+        shuffle: size of the shuffle window, in records; 0 keeps the written order.
         seed: seed of the order.
         shard: `(index, count)` of this reader among several that together read each record once.
 

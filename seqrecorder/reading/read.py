@@ -113,7 +113,7 @@ def read(
         split: name of the split; optional for a dataset with one split, and for selections.
         schema: record class to read as; required for bare shards, optional for a dataset, which stores its own.
         batch: batching strategy, such as `Bucket(64)`; 64 means `Pad(64)`; None for single records.
-        shuffle: size of the shuffle window, in records; 0 keeps the stored order ("Order" in Reading).
+        shuffle: size of the shuffle window, in records; 0 keeps the written order ("Order" in Reading).
         seed: seed of the order. Each epoch has a different order, and each new iteration continues with the next epoch.
         epochs: number of passes over the records; None repeats forever.
         epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
@@ -231,12 +231,6 @@ def read(
     )
     if inputs is not None:
         _warn_of_shapes(strategy)
-        is_dealt = any(file.step > 1 for file in origin.files)
-        if is_dealt and targets is None and not shuffle and index_name is None:
-            log_once(
-                f"{origin.where}: read gives one file after the other, which is not the written order: to put "
-                "predictions beside the records, use seqrecorder.keras.predict, or index_name="
-            )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     if batches.count == 0 and feed.records:
@@ -307,9 +301,7 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
     if not least and most is None:
         return ()
     if not origin.schema.groups:
-        raise OptionError(
-            f"{origin.schema.name} has no feature list, so no lengths that min_length and max_length limit"
-        )
+        raise OptionError(f"{origin.schema.name} has no feature list, so min_length and max_length limit nothing")
     if isinstance(strategy, (Crop, Bucket, TokenBudget)):
         length_of: Any = getattr(strategy, "length_of", "longest")
         return (Limits(record_length(origin.schema, strategy.length_field, length_of), least, most),)

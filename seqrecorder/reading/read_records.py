@@ -11,8 +11,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.manifest import explaining_replacement
-from seqrecorder.dataset.record_store import in_written_order
+from seqrecorder.dataset.manifest import explaining_replacement, first_of_groups, in_written_order
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.shard_set import check_shard, class_advice, resolve
 from seqrecorder.errors import RecordError, ShardReadError
@@ -274,15 +273,9 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
     """
     chosen = np.zeros(sum(file.records for file in files), bool)
     chosen[ours] = True
-    parts, start = [], 0
-    for group in in_written_order(files):
-        size = sum(file.records for file in group)
-        here, start = chosen[start : start + size], start + size
-        if len(group) > 1:
-            places = [file.start + file.step * np.arange(file.records) for file in group]
-            here = here[np.argsort(np.concatenate(places), kind="stable")]
-        parts.append(here)
-    return np.concatenate([np.empty(0, bool), *parts])
+    groups = np.searchsorted(first_of_groups(files), np.arange(len(files)), side="right")
+    places = np.concatenate([file.start + file.step * np.arange(file.records) for file in files])
+    return chosen[np.lexsort((places, np.repeat(groups, [file.records for file in files])))]
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
@@ -308,10 +301,8 @@ def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iter
             del pieces
         return
     window = origin.window(_WINDOW)
-    each, block = (
-        max(1, window // len(files)),
-        min(block_for(origin.mean_bytes), max(_LEAST_BLOCK, _BLOCKS // len(files))),
-    )
+    each = max(1, window // len(files))
+    block = min(block_for(origin.mean_bytes), max(_LEAST_BLOCK, _BLOCKS // len(files)))
     if alone:
         window, each, block = 1, 1, ALONE
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
@@ -341,9 +332,8 @@ def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Message
         yield data
         del data  # free each window before the next is read, because they may be large
     if file.records not in (-1, done):
-        byte = int(walk_frames(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
-            done, file.records
-        )
+        sizes = walk_frames(file.path, origin.compression).lengths[: file.records] + (HEADER + FOOTER)
+        byte = int(sizes[:done].sum())
         raise ShardReadError(
             f"{file.path}: expected {file.records} records, got {done}, which differ from byte {byte} on; "
             + advice(file.path if origin.manifest is None else origin.manifest.where),

@@ -255,7 +255,7 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
     return traced.applied(tf.raw_ops.FlatMapDataset, dataset, spec)
 
 
-def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, parallel: int) -> Any:
+def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: Any, parallel: int) -> Any:
     """Map elements to datasets and interleave these, like `tf.data.Dataset.interleave`, reading one element ahead.
 
     `tf.data.Dataset.interleave` would choose the number of buffered elements itself. Elements are whole windows of
@@ -269,7 +269,7 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, paral
         dataset: `tf.data.Dataset` of dense tensors.
         function: function that returns a `tf.data.Dataset` of dense tensors for an element (tuples are unpacked).
         cycle: number of datasets that take turns.
-        parallel: number of these datasets to read in parallel; it does not change the order.
+        parallel: maximum number of these datasets to read in parallel; it does not change the order.
     """
     import tensorflow as tf
 
@@ -278,11 +278,11 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, paral
         tf.raw_ops.ParallelInterleaveDatasetV4,
         dataset,
         spec,
-        cycle_length=tf.constant(cycle, tf.int64),
+        cycle_length=tf.cast(cycle, tf.int64),
         block_length=tf.constant(1, tf.int64),
         buffer_output_elements=tf.constant(1, tf.int64),
         prefetch_input_elements=tf.constant(0, tf.int64),
-        num_parallel_calls=tf.constant(parallel, tf.int64),
+        num_parallel_calls=tf.minimum(tf.cast(cycle, tf.int64), parallel),
     )
 
 

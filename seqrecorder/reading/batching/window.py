@@ -271,9 +271,12 @@ class Window(Strategy):
         edges = [(name, getattr(self, name)) for name in ("since", "until")]
         bounds = [None if value is None else time_of(field, value, name) for name, value in edges]
         parts, done = [np.empty((0, 2), np.int64)], 0
-        # All records, in the order of the files.
+        # All records, file after file.
+        origin = attrs.evolve(origin, files=[attrs.evolve(file, step=1) for file in origin.files])
         options = attrs.evolve(feed.options, shuffle=0, epochs=1, limits=(), deal=None, oversampling=None, known=None)
-        windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times, cores()))
+        windows = attrs.evolve(feed, origin=origin, options=options).stream(
+            lambda windows, _: windows.map(times, cores())
+        )
         for values, steps in windows.as_numpy_iterator():
             positions = range(done, done + steps.size)
             own = values.astype(field.element.numpy)

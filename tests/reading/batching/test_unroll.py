@@ -125,7 +125,7 @@ SLOTS = [(1, 4), (3, 4), (4, 1), (2, 100), (20, 3)]
 def test_batches_are_those_of_the_slots(corpus: Path, batch_size: int, width: int, tail: str) -> None:
     """Every tensor of every batch is what slots give that are filled and moved on one by one."""
     dataset = sr.read(corpus, batch=Unroll(batch_size, width, tail=tail))
-    order = [number for shard in range(3) for number in range(shard, len(LENGTHS), 3)]
+    order = range(len(LENGTHS))
     expected = list(simulated(LENGTHS, order, batch_size, width, tail))
     assert_same(dataset, expected)
     assert dataset.element_spec["x"].shape == (batch_size, width, 2)
@@ -143,7 +143,7 @@ def test_records_in_parallel_parts(corpus: Path, batch_size: int, width: int, ta
     """Slot n goes on from the n-th part of each record; every batch is counted, planned, and put together again."""
     options = Unroll(batch_size, width, tail=tail, split_records=True)
     dataset = sr.read(corpus, batch=options, epochs=2)
-    order = [number for shard in range(3) for number in range(shard, len(LENGTHS), 3)]
+    order = range(len(LENGTHS))
     expected = list(in_parallel(LENGTHS, order, batch_size, width, tail))
     assert_same(dataset, expected * 2)
     assert int(dataset.cardinality()) == 2 * len(expected)
