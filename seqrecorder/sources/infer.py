@@ -70,7 +70,7 @@ def _series(path: Any, most: int) -> list[dict[str, Any]]:
 
 def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> list[dict[str, Any]]:
     files = files_named(path, natural_order)
-    parts = itertools.chain.from_iterable(split_sentences(file, None) for file in files)
+    parts = (sentence for file in files for sentence in split_sentences(file, None) if sentence.rows)
     sentences = list(itertools.islice(parts, most))
     for sentence in sentences:
         check_utf8("".join(itertools.chain(*sentence.rows, sentence.comments.values())))

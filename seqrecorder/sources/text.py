@@ -464,7 +464,8 @@ def from_conll(
     [Sentence(tokens=array(['Peter', 'sleeps'], dtype=object), tags=array(['B-PER', 'O'], dtype=object))]
 
     A line that begins with `#` is a comment, unless it has all the columns of a token. A line `# name = text` is always
-    a comment, and sets the context field `name`, if the class has one. A `-DOCSTART-` or `# newdoc` line begins a
+    a comment, and sets the context field `name`, if the class has one. Such a comment and an empty line make a record
+    without tokens. A `-DOCSTART-` or `# newdoc` line begins a
     document. In CoNLL-U, with ten columns, the lines of multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
 
     Each file has its own numbers of documents. If several files have equal keys (`# sent_id = 1`), read one at a time,
@@ -498,7 +499,7 @@ class Sentence:
 
     Attributes:
         rows: columns of each token.
-        numbers: line number of each token, from 1.
+        numbers: line number of each token, from 1; that of the empty line if there are no tokens.
         comments: mapping of name to text, for each `# name = text` before or between the tokens.
         document: number of the document, from 0.
         size: number of characters in the lines of the tokens.
@@ -527,7 +528,8 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
     for number, line in itertools.chain(head, lines, [(0, "")]):  # the empty line at the end closes the last sentence
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
-            if sentence.rows:
+            if sentence.rows or sentence.comments:
+                sentence.numbers = sentence.numbers or [number]
                 sentence.document = max(0, documents)
                 yield sentence
                 sentence = Sentence()
@@ -583,7 +585,8 @@ class _Sentences:
     def parse(self, file: Any) -> Iterator[Piece]:
         """Yield the sentences, each with the number of its first line."""
         for sentence in split_sentences(file, self.separator, self.width):
-            yield sentence.numbers[0], sentence.size, functools.partial(self._values, sentence)
+            if sentence.rows or sentence.comments.keys() & self.contexts.keys():
+                yield sentence.numbers[0], sentence.size, functools.partial(self._values, sentence)
 
     def _values(self, sentence: Sentence) -> dict[str, Any]:
         """Parse a sentence to a mapping of field name to value.
@@ -598,7 +601,7 @@ class _Sentences:
             for name, text in sentence.comments.items()
             if name in self.contexts
         }
-        for number, cells in zip(numbers, rows, strict=True):
+        for number, cells in zip(numbers, rows, strict=False):
             if len(cells) < self.width:
                 raise SourceError(f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}")
             if len(cells) != len(rows[0]):
@@ -609,8 +612,7 @@ class _Sentences:
         for index, field in self.columns:
             values[field.name] = values_of_texts(field, [cells[index] for cells in rows], numbers)
         if self.document is not None:
-            is_text = self.contexts[self.document].element.is_text
-            values[self.document] = str(sentence.document) if is_text else sentence.document
+            values[self.document] = value_of_text(self.contexts[self.document], str(sentence.document))
         return values
 
 

@@ -574,7 +574,7 @@ def warn_of_missed_shares(manifest: Manifest) -> None:
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"
-            " large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them to the splits that lack most",
+            " large ones miss the shares; seqrecorder.Balanced(...), or sr.open(path).all().split(), comes closer",
             *(manifest.where, name, 100 * got, 100 * share),
         )
     rule = manifest.splitting

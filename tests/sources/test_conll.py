@@ -165,3 +165,26 @@ def test_other_numbers_of_columns_in_a_sentence_are_named(tmp_path):
         sentences(tmp_path, "a X\n1 000 NUM\n", columns=["tokens", "tags"])
     got = sentences(tmp_path, "a X\n\nb Y A0\nc Z A1\n", columns=["tokens", "tags"])
     assert got == [Sentence(["a"], ["X"]), Sentence(["b", "c"], ["Y", "Z"])]
+
+
+def test_comments_stay_with_their_own_sentence(tmp_path):
+    """A sentence with comments but no tokens is a record, and leaves no label to the next."""
+
+    @sr.record
+    class Text:
+        sid: str = sr.context(str)
+        tokens: np.ndarray = sr.feature_list(str)
+        label: str | None = sr.context(str, optional=True, default=None)
+
+    file = tmp_path / "a.conll"
+    file.write_text("# license = free\n\n# sid = a\n# label = pos\n\n# sid = b\nTo\nbe\n\n\n# sid = c\n")
+    records = list(sr.from_conll(file, Text, columns=["tokens"]))
+    assert [(record.sid, record.tokens.tolist(), record.label) for record in records] == [
+        ("a", [], "pos"),
+        ("b", ["To", "be"], None),
+        ("c", [], None),
+    ]
+    assert [field.name for field in sr.Schema.infer(file).fields] == ["sid", "column_1"]
+    file.write_text("# sid = a\n\n# label = pos\n\n")
+    with pytest.raises(sr.SourceError, match="line 4: .*sid"):
+        list(sr.from_conll(file, Text, columns=["tokens"]))

@@ -156,10 +156,6 @@ def buffered_apart(feed: Feed) -> list[Field]:
     return [field for field in fields if not (field.may_lack or field.is_ragged or field.sparse is not None)]
 
 
-def _as_stored(field: Field) -> Field:
-    return attrs.evolve(field, element=element_type("bytes"), shape=(), storage="auto", align=None)
-
-
 def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apart: Sequence[Field] = ()) -> Parsed:
     """Parse the records of a plan.
 
@@ -174,7 +170,8 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     import tensorflow as tf
 
     schema = parser.schema
-    stored = {field.name: _as_stored(field) for field in apart}
+    as_bytes: dict[str, Any] = {"element": element_type("bytes"), "shape": (), "storage": "auto", "align": None}
+    stored = {field.name: attrs.evolve(field, **as_bytes) for field in apart}
     if stored:
         fields = tuple(stored.get(field.name, field) for field in schema.fields)
         parser = Parser(attrs.evolve(schema, fields=fields), parser.layout, where=parser.where)
