@@ -67,10 +67,7 @@ def mix(
         raise OptionError("mix: expected datasets, got none")
     for position, part in enumerate(parts):
         if not isinstance(part, tf.data.Dataset):
-            raise OptionError(
-                f"mix: datasets[{position}]: expected a tf.data.Dataset, got {type(part).__name__}; pass what "
-                "read returns"
-            )
+            raise OptionError(f"mix: datasets[{position}]: expected a tf.data.Dataset, got {type(part).__name__}")
         if not _alike(part.element_spec, parts[0].element_spec):
             raise OptionError(
                 f"mix: datasets[{position}]: expected elements as those of datasets[0], {parts[0].element_spec}, "
@@ -126,14 +123,13 @@ def _marked(position: int, part: Any) -> Any:
     """
     import tensorflow as tf
 
-    number = tf.constant(position)
     nothing = tf.experimental.Optional.empty(part.element_spec)
     elements = part.map(lambda *element: tf.experimental.Optional.from_value(_whole(element, part)))
     none = tf.data.Dataset.range(1).map(lambda _: tf.experimental.Optional.empty(part.element_spec))
 
     def delay(previous: Any, element: Any) -> Any:
         [tensor] = tf.nest.flatten(element, expand_composites=True)
-        return tensor, (number, tf.nest.pack_sequence_as(element, [previous], expand_composites=True))
+        return tensor, (tf.constant(position), tf.nest.pack_sequence_as(element, [previous], expand_composites=True))
 
     # The state of `scan` cannot be an optional, only its variant tensor.
     return elements.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)

@@ -820,10 +820,15 @@ class _Files:
         import tensorflow as tf
 
         options, groups = self.options, self.options.measured()
-        keep = options.kept(dict(zip(groups, parts[1:], strict=False)), tf)
+        keep: Any = True
         if options.deal is not None:
             rows, (first, stop, step) = parts.pop(), options.deal.indices(self.origin.records)
-            keep &= (rows >= first) & (rows < stop) & tf.equal((rows - first) % step, 0)
+            if step == 1 and not self._is_sorted:  # a slice, which copies nothing
+                begin, end = tf.unstack(tf.searchsorted(rows, tf.constant([first, stop], tf.int64)))
+                parts = [part[begin:end] for part in parts]
+            else:
+                keep = (rows >= first) & (rows < stop) & tf.equal((rows - first) % step, 0)
+        keep &= options.kept(dict(zip(groups, parts[1:], strict=False)), tf)
         if keep is not True:
             parts = [tf.boolean_mask(part, keep) for part in parts]
         positions = parts.pop() if self._has_positions else tf.zeros([0], tf.int64)
