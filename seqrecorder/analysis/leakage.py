@@ -113,6 +113,7 @@ def leakage(
 
     Raises:
         OptionError: `corpus` is neither a dataset nor a mapping of selections, or a field has the wrong kind.
+        RecordError: the function `by` failed; the error names the position of the record.
         SchemaError: the dataset has no field of this name.
         ShardReadError: a record is damaged.
     """

@@ -395,19 +395,20 @@ class Vocabulary:
         """Map tokens to ids.
 
         Args:
-            values: token, sequence or array of tokens, or nested sequence; with `pieces`, a text or texts.
+            values: token, sequence or array of tokens, or nested sequence; with `pieces`, a text or texts. Bytes are
+                decoded if tokens are text: `batch["words"].numpy()` has bytes.
 
         Returns:
             An int for a token, an int64 array of the same shape for an array or sequence, and a list for a nested
             sequence.
 
         Raises:
-            OptionError: a token is unknown and `oov_buckets` is 0.
+            OptionError: a token has another type than those of the vocabulary, or is unknown and `oov_buckets` is 0.
         """
         if self.pieces is not None and isinstance(values, (str, bytes)):
             return self._encoded(list(self.pieces(values)))
         if not isinstance(values, (list, tuple, np.ndarray)):
-            return int(self._encoded([values])[0])
+            return int(self._encoded([values.item() if isinstance(values, np.generic) else values])[0])
         if isinstance(values, np.ndarray) and (self.pieces is None or values.dtype.kind in "iu"):
             return self._encoded(values.ravel().tolist()).reshape(values.shape)
         items = list(values)
@@ -419,6 +420,13 @@ class Vocabulary:
         ids = np.fromiter((self.ids.get(token, -1) for token in tokens), np.int64, len(tokens))
         lost = np.flatnonzero(ids < 0)
         if lost.size:
+            kind = type(self.tokens[0])
+            if kind is str and any(isinstance(tokens[at], bytes) for at in lost.tolist()):  # as in a batch of text
+                return self._encoded([t.decode(errors="replace") if isinstance(t, bytes) else t for t in tokens])
+            wrong = [at for at in lost.tolist() if not isinstance(tokens[at], kind)]
+            if wrong:
+                place = f"expected {kind.__name__}, got {tokens[wrong[0]]!r} at position {wrong[0]}"
+                raise OptionError(f"encode: {place}; {self!r} has tokens of this type")
             if not self.oov_buckets:
                 unknown = join([repr(tokens[at]) for at in lost[:8].tolist()])
                 raise OptionError(f"{unknown}: not in {self!r}; oov_buckets=1 gives unknown tokens an id")
@@ -590,6 +598,4 @@ class Vocabulary:
         try:
             return cls.from_json(text, pieces=pieces)
         except ManifestError as error:
-            raise ManifestError(
-                f"{path}: {error}; save the vocabulary again, or a copy of the file", path=path
-            ) from None
+            raise ManifestError(f"{path}: {error}; save it again, or a copy of the file", path=path) from None

@@ -79,9 +79,7 @@ def cutoffs(
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
             raise OptionError(f"cutoffs: {name}: expected an int of 1 or more, got {value!r}")
     if not isinstance(selection, Selection):
-        raise OptionError(
-            f"cutoffs: expected a selection, such as seqrecorder.open(path).all(), got {selection!r:.100}"
-        )
+        raise OptionError(f"cutoffs: expected a selection, such as open(path).all(), got {selection!r:.100}")
     times = timeline(selection._rows, time)[0]  # noqa: SLF001 - see `rows_of`
     step = horizon if shift is None else shift
     first = times.size - horizon - (count - 1) * step

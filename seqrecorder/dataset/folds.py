@@ -104,7 +104,7 @@ def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = N
     if isinstance(by, str):
         return rows.scalars([by])[0]
     if callable(by):
-        return [by(record) for record in rows.records(fields)]
+        return [_called(by, record, position, option, fields) for position, record in enumerate(rows.records(fields))]
     raise OptionError(f"{option}: expected the name of a field, or a callable, got {by!r}")
 
 
@@ -133,9 +133,7 @@ def _deal(
     else:
         groups, names = _code(rows, by, "by")
         if None in names:
-            raise OptionError(
-                "by: some records have no group (None): leave them out by `where`, or group by a callable"
-            )
+            raise OptionError("by: records have no group (None): leave them out by `where`, or group by a callable")
         if len(names) < np.count_nonzero(targets):
             raise OptionError(
                 f"by: {len(names)} groups for {np.count_nonzero(targets)} parts, of which each needs one or more"
@@ -212,12 +210,17 @@ def _deal_groups(
 _SEVERAL = (list, tuple, set, frozenset, range, np.ndarray)
 
 
-def _answer(predicate: Callable[[Any], Any], record: Any, position: int, fields: Sequence[str] | None) -> bool:
+def _called(function: Any, record: Any, position: int, option: str, fields: Sequence[str] | None) -> Any:
+    """Call a function of the user; raise `RecordError` if it fails."""
     try:
-        answer = predicate(record)
+        return function(record)
     except Exception as error:
         only = f"; fields={fields!r} leaves out the others" if fields and isinstance(error, AttributeError) else ""
-        raise RecordError(f"where: {type(error).__name__}: {error}{only}", position=position) from error
+        raise RecordError(f"{option}: {type(error).__name__}: {error}{only}", position=position) from error
+
+
+def _answer(predicate: Callable[[Any], Any], record: Any, position: int, fields: Sequence[str] | None) -> bool:
+    answer = _called(predicate, record, position, "where", fields)
     if getattr(answer, "shape", ()):
         raise OptionError(
             f"where: expected True or False of the predicate, got an array of shape {answer.shape}: use its any() "
@@ -433,9 +436,7 @@ def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any
         raise OptionError("time: some records have a time that is none (NaT, NaN); leave them out by `where` first")
     if (finish < begin).any():
         index = int(np.argmax(finish < begin))
-        raise OptionError(
-            f"end: record {index} of the selection ends at {finish[index]}, before it begins: {begin[index]}"
-        )
+        raise OptionError(f"end: record {index} ends at {finish[index]}, before it begins: {begin[index]}")
     return begin, finish, field
 
 

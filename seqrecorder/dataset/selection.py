@@ -440,6 +440,7 @@ class Selection(Selected, Generic[R]):
             reverse: whether to sort in descending order.
 
         Raises:
+            RecordError: a function failed; the error names the position of the record in this selection.
             OptionError: the values cannot be compared, for example because one is None.
             SchemaError: a field does not exist.
         """
@@ -449,9 +450,7 @@ class Selection(Selected, Generic[R]):
         try:
             order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
         except (TypeError, ValueError) as error:  # comparing two arrays gives more than one answer
-            raise OptionError(
-                f"sorted_by: values without an order: {error}; leave them out with `where` first"
-            ) from None
+            raise OptionError(f"sorted_by: values without an order: {error}; leave them out with `where`") from None
         return self._take(np.array(order, np.int64))
 
     def split(
@@ -498,6 +497,7 @@ class Selection(Selected, Generic[R]):
             A dictionary of the parts, which `write` accepts; its attribute `shares` contains the actual shares.
 
         Raises:
+            RecordError: a function failed; the error names the position of the record in this selection.
             OptionError: the options contradict each other, or there are fewer groups than parts.
             SchemaError: a field does not exist.
         """
@@ -555,6 +555,7 @@ class Selection(Selected, Generic[R]):
             A list of pairs; its attribute `shares` contains the actual shares.
 
         Raises:
+            RecordError: a function failed; the error names the position of the record in this selection.
             OptionError: the options contradict each other, or there are fewer records or groups than folds.
             SchemaError: a field does not exist.
         """

@@ -248,3 +248,18 @@ def test_it_is_short_in_a_line_and_a_table_in_notebooks(words):
     assert repr(words).startswith("<Vocabulary of 10 ids: 6 tokens (")
     assert words._repr_html_().count("<tr>") == 8
     assert len({words, sr.Vocabulary.from_json(words.to_json())}) == 1
+
+
+def test_tokens_of_another_type_are_decoded_or_refused():
+    """Bytes, as batches hold texts, have the ids of the texts; what is no token at all is named with its position."""
+    words = sr.Vocabulary(["to", "be"])
+    batch = np.array([[b"to", b"be"], [b"", b"or"]], object)
+    assert words.encode(batch).tolist() == [[2, 3], [0, 1]]
+    assert words.encode(b"be") == 3
+    assert words.encode([["to"], [b"be", b"\xff"]])[1].tolist() == [3, 1]
+    assert sr.Vocabulary([5, 7]).encode(np.int64(9)) == sr.Vocabulary([5, 7]).encode(9)
+    for value in (5, None, 1.5):
+        with pytest.raises(sr.OptionError, match=rf"expected str, got {value} at position 1"):
+            words.encode(["to", value])
+    with pytest.raises(sr.OptionError, match="expected int, got 'to' at position 0"):
+        sr.Vocabulary([5, 7]).encode("to")

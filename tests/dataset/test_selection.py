@@ -154,6 +154,17 @@ def test_where_by_values_and_by_predicate(corpus: sr.Corpus) -> None:
     with pytest.raises(sr.RecordError, match="record 4: where: ZeroDivisionError") as error:
         train[30:].where(lambda r: 1 / (r.key != TRAIN[34].key))
     assert error.value.position == 4
+    shares, fails = {"a": 0.5, "b": 0.5}, lambda r: 1 / (r.key != TRAIN[34].key)
+    for option, call in {
+        "sorted_by": lambda part: part.sorted_by(fails),
+        "by": lambda part: part.folds(2, by=fails),
+        "split_by": lambda part: part.split(shares, by=fails),
+        "stratify": lambda part: part.split(shares, stratify=fails),
+        "leakage": lambda part: sr.leakage({"a": train[:2], "b": part}, by=fails),
+    }.items():
+        with pytest.raises(sr.RecordError, match=r"record 4: \w+: ZeroDivisionError: division by zero") as error:
+            call(train[30:])
+        assert isinstance(error.value.__cause__, ZeroDivisionError), option
     for problem, arguments in {
         "expected int32, got str '3'": {"label": "3"},
         "expected a context field without a shape": {"ids": 3},
