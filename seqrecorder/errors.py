@@ -268,7 +268,10 @@ def first_line(error: BaseException) -> str:
     """
     import re
 
-    lines = str(getattr(error, "message", None) or error).splitlines() or [type(error).__name__]
+    text = str(getattr(error, "message", None) or error)
+    # Errors of sessions begin with a traceback of the graph, and name the cause below the node.
+    cause = re.match(r"(?m)Graph execution error:(?s:.*?)^Node: .*\n(?:\d+ root .*\n\s*\(0\) \w+:\s+)?(.+)", text)
+    lines = (cause[1] if cause else text).splitlines() or [type(error).__name__]
     # TensorFlow escapes the quotes in the strings of an assertion.
     return re.sub(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w+\]", "", lines[0]).replace("\\'", "'")
 

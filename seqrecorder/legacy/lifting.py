@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import QUEUES, location_of, put_runners_aside, seeds
+from seqrecorder.legacy.graph import QUEUES, location_of, packages, put_runners_aside, seeds
 from seqrecorder.legacy.lifted import Lifted, check_apart
 from seqrecorder.legacy.queues import check_shuffle_buffer
 from seqrecorder.legacy.subgraph import State
@@ -199,7 +200,7 @@ def trace(
         with graph.as_default(), quiet(), first_behaviour():
             if graph_seed is not None:
                 tf.compat.v1.set_random_seed(graph_seed)
-            returned = Returned(_called(input_fn), graph)
+            returned = Returned(call_function(input_fn), graph)
         if outside is not None:
             _check_seeds(graph, outside)
     elif tf.executing_eagerly():
@@ -240,7 +241,8 @@ def _check_seeds(graph: Any, outside: int) -> None:
             )
 
 
-def _called(input_fn: Callable[[], Any]) -> Any:
+def call_function(input_fn: Callable[[], Any]) -> Any:
+    """Call an input function in the current graph; explain the errors of names and variables that it cannot use."""
     try:
         return input_fn()
     except AttributeError as error:
@@ -250,6 +252,14 @@ def _called(input_fn: Callable[[], Any]) -> Any:
                 advice="import its module inside `with seqrecorder.legacy.compat():`",
             ) from error
         raise
+    except RuntimeError as error:
+        if "EagerTensor" not in str(error):
+            raise
+        here = [at for at in traceback.extract_tb(error.__traceback__) if not at.filename.startswith(packages())][-1]
+        raise LiftError(
+            f"{here.filename}, line {here.lineno} uses a variable or tensor that was made outside of the function",
+            advice="make it in the function, such as by tf.train.get_or_create_global_step()",
+        ) from error
 
 
 def translate(

@@ -59,9 +59,7 @@ def check_script(script: str) -> Path:
     except OSError as error:
         raise SourceError(f"{script}: {error.strerror}; give the path of a Python file") from error
     except (SyntaxError, ValueError) as error:
-        advice = (
-            f"if it is written for Python 2, convert it first: pip install fissix, then python -m fissix -w {script}"
-        )
+        advice = f"if it is written for Python 2, convert it: pip install fissix, then python -m fissix -w {script}"
         if hidden := re.search(r"non-printable character U\+(\w+)", str(error)):
             escaped = "".join(f"\\x{byte:02x}" for byte in chr(int(hidden[1], 16)).encode())
             advice = f"remove it: LC_ALL=C sed -i 's/{escaped}//g' {script}"

@@ -319,9 +319,7 @@ def _check_shape(field: Field) -> None:
     if len(field.shape) > _MOST_DIMENSIONS:
         raise SchemaError(f"expected at most {_MOST_DIMENSIONS} dimensions, got {len(field.shape)}")
     if field.count > _MOST_ELEMENTS:
-        raise SchemaError(
-            f"a record holds at most {_MOST_ELEMENTS} elements, got shape {field.shape}; store parts of it"
-        )
+        raise SchemaError(f"a record holds at most {_MOST_ELEMENTS} elements, got shape {field.shape}; store parts")
 
 
 def _check_storage(field: Field) -> None:

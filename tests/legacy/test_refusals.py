@@ -328,3 +328,27 @@ def test_explanation(records, capsys):
         "   -> batch(4, drop_remainder=True)\n"
         "order: not fixed in the original; the examples are the same\n"
     )
+
+
+def test_variables_from_outside_are_refused():
+    """A variable that was made before the graph cannot be part of it: the line that uses it is named."""
+    step = tf.Variable(0, trainable=False)
+
+    def input_fn():
+        return v1.train.batch([numbers(), tf.identity(step)], 2)
+
+    line = input_fn.__code__.co_firstlineno + 1
+    for call in (legacy.lift, legacy.convert):
+        with pytest.raises(sr.LiftError, match=rf"test_refusals\.py, line {line} uses a variable.*made outside"):
+            call(input_fn)
+
+
+def test_errors_of_sessions_name_their_cause(tmp_path):
+    """A missing file is named by the error of a function that gives no batch."""
+
+    def input_fn():
+        queue = v1.train.string_input_producer([str(tmp_path / "nope.csv")], num_epochs=1)
+        return v1.train.batch([v1.TextLineReader().read(queue)[1]], 2)
+
+    with pytest.raises(sr.LiftError, match=r"no batch: NotFoundError: .*nope\.csv; No such file"):
+        legacy.convert(input_fn)

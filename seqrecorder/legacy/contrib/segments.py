@@ -66,9 +66,7 @@ def batch_sequences_with_states(
     tensors = [tf.convert_to_tensor(value) for value in inputs.values()]
     for (group, key), tensor in zip(inputs, tensors, strict=True):
         if group != "sequences" and not tensor.shape.is_fully_defined():
-            raise ValueError(
-                f"{group}: expected {key!r} to have a shape that is known, got {tensor.shape}; set_shape it"
-            )
+            raise ValueError(f"{group}: expected {key!r} to have a known shape, got {tensor.shape}; set_shape it")
     # Fields are numbered, because names of a script may clash with `key`, `number` and `steps`.
     fields = {str(number): pair for number, pair in enumerate(inputs)}
 
@@ -213,9 +211,7 @@ class _States:
         with self._lock:
             for key, number, first in zip(keys, sequence, initial, strict=True):
                 if number and key not in self._saved:
-                    raise RuntimeError(
-                        f"state {self._name!r}: nothing was saved for {key!r}; run save_state in each step"
-                    )
+                    raise RuntimeError(f"state {self._name!r}: nothing was saved for {key!r}; run save_state each step")
                 rows.append(self._saved[key] if number else first)
         return np.stack(rows).astype(initial.dtype)
 

@@ -446,22 +446,26 @@ def _infer_schema(facts: Facts) -> Schema | None:
         return infer.infer(path, raw=raw, shapes=shapes).schema
 
 
+_AS_STORED = "features come as stored: put what the function computed from them, and its defaults, into dataset.map()"
+
+
 def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> str:
     """Print a script that reads the data in the same batches as the function."""
     rest = "" if facts.rest else ", drop_remainder=True"
-    options = [f"batch=sr.Pad({facts.batch}{rest})"] if facts.batch else []
+    read = {name for op in facts.parses for _, name, _, _ in read_parse(op).outputs}
+    names = [field.name for field in schema.fields if field.feature in read]
+    options = [f"fields={plain(np.array(names))}"] if 0 < len(names) < len(schema.fields) else []
+    batch = [f"batch=sr.Pad({facts.batch}{rest})"] if facts.batch else []
     if (old := facts.recipe) is not None:
         sizes = old.sizes if len(set(old.sizes)) > 1 else facts.batch
-        options = [f"batch=sr.Bucket({sizes}, boundaries={list(old.boundaries)}{rest})"]
+        batch = [f"batch=sr.Bucket({sizes}, boundaries={list(old.boundaries)}{rest})"]
         if old.steps:
             rest = ', tail="drain"' if old.smaller else ', tail="drop"'
-            read = {name for op in facts.parses for _, name, _, _ in read_parse(op).outputs}
-            names = [field.name for field in schema.fields if field.feature in read]  # the other fields were not parsed
-            options = [f"fields={plain(np.array(names))}", f"batch=sr.Unroll({facts.batch}, {old.steps}{rest})"]
-    options += [f"shuffle={max(facts.shuffles)}"] if facts.shuffles else []
+            batch = [f"batch=sr.Unroll({facts.batch}, {old.steps}{rest})"]
+    options += batch + [f"shuffle={size}" for size in [max(facts.shuffles, default=0)] if size]
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []
     text = f"dataset = sr.read({', '.join([plain(directory), plain(split), f'schema={schema.name}', *options])})"
     record = source_code.draft(schema).splitlines()
-    differences = [f"# {difference}" for difference in facts.unlike]
+    differences = [f"# {difference}" for difference in (_AS_STORED, *facts.unlike)]
     imports = ["import numpy as np"] if any("np." in line for line in record) else []
     return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *differences, *fold(text), ""])

@@ -98,9 +98,7 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
     """
     first, second = (Run.of(reader, batches) for reader in (old, new))
     if not first.batches and not second.batches:
-        raise LiftError(
-            f"neither reader gives a batch{first.why or second.why}", advice="check the files that they read"
-        )
+        raise LiftError(f"neither reader gives a batch{first.why or second.why}", advice="check the files they read")
     ordered = in_order(first, second)
     if ordered.equal or first.why or second.why:
         return ordered

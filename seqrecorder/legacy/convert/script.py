@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from seqrecorder.errors import SourceError, first_line
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.convert.conversion import Conversion, convert_call, import_file
+from seqrecorder.legacy.lifting import call_function
 from seqrecorder.legacy.run_script import check_script
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _evaluate(call: str, module: Any) -> Any:
     from seqrecorder.errors import SeqrecorderError
 
     try:
-        return eval(call, vars(module))  # noqa: S307 - the user's own call of his own script
+        return call_function(lambda: eval(call, vars(module)))  # noqa: S307 - the user's own call of his own script
     except SeqrecorderError:
         raise
     except Exception as error:

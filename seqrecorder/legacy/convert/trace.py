@@ -16,7 +16,7 @@ import attrs
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.graph import packages, user_frame
-from seqrecorder.legacy.lifting import Returned
+from seqrecorder.legacy.lifting import Returned, call_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,7 +85,7 @@ def trace_function(function: Callable[[], Any]) -> Trace:
 
     graph = tf.Graph()
     with compat(), graph.as_default(), recorded_calls() as calls, _no_session():
-        returned = Returned(function(), graph)
+        returned = Returned(call_function(function), graph)
     return Trace(graph, returned, calls)
 
 

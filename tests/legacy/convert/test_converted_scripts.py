@@ -224,12 +224,40 @@ def test_what_the_data_do_not_reproduce(files, tmp_path, function, batch, differ
     conversion = legacy.convert(function, files["sequences"] if "old" in function.__module__ else files)
     script = conversion.write_data(tmp_path / "corpus")
     assert f"batch={batch}" in " ".join(script.split()).replace("( ", "(").replace(", )", ")")
-    comments = [line for line in script.splitlines() if line.startswith("# ")]
+    stored, *comments = [line for line in script.splitlines() if line.startswith("# ")]
+    assert stored.startswith("# features come as stored: ")
     reported = [line for line in conversion.report.splitlines() if line.startswith("with --data: ")]
     assert [line.removeprefix("# ") for line in comments] == [line.removeprefix("with --data: ") for line in reported]
     assert len(comments) == (difference is not None)
     assert difference is None or difference in comments[0]
     exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
+
+
+def test_the_script_reads_what_was_parsed(tmp_path):
+    """Features in the files that the function does not parse are not in the batches of the script."""
+    path = str(tmp_path / "records")
+    with tf.io.TFRecordWriter(path) as file:
+        for number in range(4):
+            message = tf.train.SequenceExample()
+            message.context.feature["unused"].int64_list.value.append(number)
+            message.context.feature["label"].int64_list.value.append(number)
+            message.feature_lists.feature_list["steps"].feature.add().int64_list.value.append(10 + number)
+            file.write(message.SerializeToString())
+
+    def input_fn():
+        v1 = tf.compat.v1
+        serialized = v1.TFRecordReader().read(v1.train.string_input_producer([path], num_epochs=1))[1]
+        context, steps = tf.io.parse_single_sequence_example(
+            serialized,
+            {"label": tf.io.FixedLenFeature([], tf.int64)},
+            {"steps": tf.io.FixedLenSequenceFeature([], tf.int64)},
+        )
+        return v1.train.batch([context["label"], steps["steps"]], 2, dynamic_pad=True)
+
+    script = legacy.convert(input_fn).write_data(tmp_path / "corpus")
+    names = {}
+    exec(script, names)  # noqa: S102 - what was printed
+    assert [set(batch) for batch in names["dataset"]] == [{"label", "steps", "sequence_length"}] * 2
 
 
 def test_raw_bytes_become_numbers(converted, tmp_path):
