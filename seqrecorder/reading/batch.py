@@ -112,9 +112,7 @@ def batch(
     if getattr(strategy, "time", None) is not None:
         raise OptionError(f"batch: Window(time=...) reads the times of a dataset first; use `read`, got {strategy!r}")
     if strategy.seed_name is not None:
-        raise OptionError(
-            f"batch: elements have no positions, which seeds are derived from; use `read`, got {strategy!r}"
-        )
+        raise OptionError(f"batch: elements have no positions to derive seeds from; use `read`, got {strategy!r}")
     check_count("shuffle", shuffle, 0)
     spec = dataset.element_spec
     if isinstance(spec, Mapping) and any(getattr(part, "ragged_rank", None) == 0 for part in spec.values()):

@@ -717,7 +717,9 @@ class _Files:
         first, count = group[0], group[1]
         each = tf.maximum(tf.cast(self.origin.window(_TURN) // count if self._is_sorted else 0, tf.int64), 1)
         read = functools.partial(self.windows, window=each, number=number)
-        windows = interleaved(tf.data.Dataset.range(first, first + count), read, cycle=count, parallel=cores())
+        ahead = self._sizes.max() * self.origin.mean_bytes <= _CYCLE * _SHARE_BYTES
+        files = tf.data.Dataset.range(first, first + count)
+        windows = interleaved(files, read, cycle=count, parallel=cores() if ahead else None)
         if not self._is_sorted:  # one record at a time, which is in order, and moved instead of copied
             return windows.unbatch().batch(self.options.window)
 

@@ -255,7 +255,7 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
     return traced.applied(tf.raw_ops.FlatMapDataset, dataset, spec)
 
 
-def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: Any, parallel: int) -> Any:
+def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: Any, parallel: int | None) -> Any:
     """Map elements to datasets and interleave these, like `tf.data.Dataset.interleave`, reading one element ahead.
 
     `tf.data.Dataset.interleave` would choose the number of buffered elements itself. Elements are whole windows of
@@ -269,20 +269,24 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: Any, paral
         dataset: `tf.data.Dataset` of dense tensors.
         function: function that returns a `tf.data.Dataset` of dense tensors for an element (tuples are unpacked).
         cycle: number of datasets that take turns.
-        parallel: maximum number of these datasets to read in parallel; it does not change the order.
+        parallel: maximum number of these datasets to read in parallel, each an element ahead; it does not change the
+            order. None reads one element at a time.
     """
     import tensorflow as tf
 
     traced, spec = _traced_datasets(function, dataset.element_spec)
+    one, cycle = tf.constant(1, tf.int64), tf.cast(cycle, tf.int64)
+    if parallel is None:
+        return traced.applied(tf.raw_ops.InterleaveDataset, dataset, spec, cycle_length=cycle, block_length=one)
     return traced.applied(
         tf.raw_ops.ParallelInterleaveDatasetV4,
         dataset,
         spec,
-        cycle_length=tf.cast(cycle, tf.int64),
-        block_length=tf.constant(1, tf.int64),
-        buffer_output_elements=tf.constant(1, tf.int64),
+        cycle_length=cycle,
+        block_length=one,
+        buffer_output_elements=one,
         prefetch_input_elements=tf.constant(0, tf.int64),
-        num_parallel_calls=tf.minimum(tf.cast(cycle, tf.int64), parallel),
+        num_parallel_calls=tf.minimum(cycle, parallel),
     )
 
 

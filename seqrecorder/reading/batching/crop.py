@@ -126,9 +126,7 @@ class Crop(PaddedBatches):
         schema = feed.parser.schema
         group = record_length(feed.origin.schema, self.length_field)
         if isinstance(group, JointLength):
-            raise OptionError(
-                f"length_field: Crop crops one feature list and those aligned with it, got {group.groups}"
-            )
+            raise OptionError(f"length_field: Crop crops a feature list and those aligned with it, got {group.groups}")
         for field in schema.fields:
             if field.is_list and field.group == group and field.has_filling:
                 rest = [each.name for each in schema.fields if each.name != field.name and each.feature not in NUMBERS]
