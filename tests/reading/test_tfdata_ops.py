@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from seqrecorder.codec.graph_ops import checked
 from seqrecorder.reading.order_and_seeds import random_numbers
-from seqrecorder.reading.tfdata_ops import Traced, mapped, scanned
+from seqrecorder.reading.tfdata_ops import Traced, interleaved, mapped, scanned
 from seqrecorder.storage.tfrecord import opened, tf_records
 
 
@@ -204,3 +204,20 @@ def test_what_is_dropped_is_checked():
     assert next(iter(numbers)) == 10
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected less than 2"):
         list(numbers)
+
+
+@pytest.mark.parametrize("parallel", [None, 1, 4])
+@pytest.mark.parametrize("cycle", [1, 3, 7])
+def test_interleaved_gives_what_interleave_gives(cycle, parallel, tmp_path):
+    """Datasets take turns element by element, read one after the other or several ahead, from a saved place as well."""
+    source = tf.data.Dataset.from_tensor_slices(tf.constant([4, 0, 2, 5, 1], tf.int64))
+    ours = interleaved(source, tf.data.Dataset.range, cycle=tf.constant(cycle), parallel=parallel)
+    theirs = elements(source.interleave(tf.data.Dataset.range, cycle_length=cycle, block_length=1))
+    assert elements(ours) == theirs
+    iterator = iter(ours)
+    seen = [[int(next(iterator))] for _ in range(5)]
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    saved = checkpoint.write(str(tmp_path / "saved"))
+    other = iter(ours)
+    tf.train.Checkpoint(iterator=other).read(saved)
+    assert seen + [[int(each)] for each in other] == theirs
