@@ -314,13 +314,13 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_what_is_unknown_to_group_by_is_refused(everything: sr.Selection) -> None:
-    """A group's field that does not exist, and a function that fails, have their own errors."""
+    """A group's field that does not exist, and a function that fails, are named."""
     for method, more in (("split", {"shares": {"a": 0.5, "b": 0.5}}), ("folds", {"count": 2})):
         with pytest.raises(sr.SchemaError, match="^Visit has no field 'zz'"):
             getattr(everything, method)(by="zz", **more)
-        with pytest.raises(TypeError, match="^no such thing"):
+        with pytest.raises(sr.RecordError, match="^record 0: by: TypeError: no such thing"):
             getattr(everything, method)(by=failing, **more)
-    with pytest.raises(TypeError, match="^no such thing"):
+    with pytest.raises(sr.RecordError, match="^record 0: by: TypeError: no such thing"):
         sr.leakage({"a": everything[:1], "b": everything[1:]}, by=failing)
 
 

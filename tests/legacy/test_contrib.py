@@ -195,7 +195,7 @@ def test_states_go_from_segment_to_segment():
 
 def test_a_state_that_was_not_saved_is_an_error():
     """Without `save_state` in each step there is nothing to go on from, and an unknown name is a KeyError."""
-    with pytest.raises(tf.errors.OpError, match="state 'count': nothing was saved for .*; run save_state in each step"):
+    with pytest.raises(tf.errors.OpError, match="state 'count': nothing was saved for .*; run save_state each step"):
         queue_run(lambda: segments()()[0].state("count"))
     with tf.Graph().as_default(), pytest.raises(KeyError):
         segments()()[0].state("other")
@@ -211,7 +211,7 @@ def test_contexts_of_segments_have_known_shapes():
     """A context of unknown length, which could as well be of steps, is refused while the graph is built."""
     with (
         tf.Graph().as_default(),
-        pytest.raises(ValueError, match=r"'x' to have a shape .* \(None,\)"),
+        pytest.raises(ValueError, match=r"'x' to have a known shape, got \(None,\)"),
     ):
         training.batch_sequences_with_states("a", {}, {"x": tf.range(numbers())}, 1, {}, 3, 2)
 
