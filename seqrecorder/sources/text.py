@@ -465,8 +465,8 @@ def from_conll(
 
     A line that begins with `#` is a comment, unless it has all the columns of a token. A line `# name = text` is always
     a comment, and sets the context field `name`, if the class has one. Such a comment and an empty line make a record
-    without tokens. A `-DOCSTART-` or `# newdoc` line begins a
-    document. In CoNLL-U, with ten columns, the lines of multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
+    without tokens. A `-DOCSTART-` or `# newdoc` line begins a document. In CoNLL-U, with ten columns, the lines of
+    multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
 
     Each file has its own numbers of documents. If several files have equal keys (`# sent_id = 1`), read one at a time,
     and put its name in front: `attrs.evolve(record, sent_id=f"{file.stem}-{record.sent_id}")`.

@@ -117,8 +117,8 @@ class WriteOptions:
             every stratum and of all records, within a few records. Records are dealt in order: each goes to the split
             with the largest deficit plus a random number below 1. With `split_by`, a whole group goes where its first
             record goes. Strata with few or large groups can then miss their shares, for which a warning is logged;
-            `selection.split` counts all records first and gets closer. `manifest.shares` contains the result, of the
-            records as they were dealt: dropping some with `rewrite` does not change it.
+            `selection.split` counts all records first and gets closer. `manifest.shares` contains the result; its
+            strata count the records as they were dealt, also those that `rewrite` drops later.
         time: name of the field with the time of a record, to split by time; for a feature list, that of its first step.
         end: name of the field with the end time of a record; default: the last step of `time`.
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
