@@ -36,6 +36,7 @@ def add_commands(commands: Any) -> None:
     add(convert, "--data DIR", "write the parsed records as a dataset; print a script that reads it")
     add(convert, "--share NAME=SHARE ...", "a split of the dataset and its share; may be repeated", dest="shares")
     add(convert, "--split-by FIELD", "records of the same value go to the same split")
+    add(convert, "--overwrite", "replace a dataset at DIR")
     add(convert, "--seed N", "seed of the split (default: 0)", type=int, default=0)
 
 
@@ -78,18 +79,18 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
             "source": conversion.source,
         }
         blocks += [f"{call}\n{conversion.report}"]
-        if options.data:
-            target = f"{options.data}{suffix}"
-            keywords: dict[str, Any] = {"splits": dict(options.shares)} if options.shares else {}
-            keywords |= {"split_by": options.split_by} if options.split_by else {}
-            document["read"] = conversion.write_data(target, seed=options.seed, **keywords)
-            blocks += [f"written to {target}; it is read by", document["read"]]
         if options.write:
             target = options.write.removesuffix(".py") + suffix + ".py"
             conversion.write(target)
             document["written"] = target
             blocks += [f"written to {target}"]
-        elif not options.data:
+        if options.data:
+            target = f"{options.data}{suffix}"
+            keywords: dict[str, Any] = {"splits": dict(options.shares)} if options.shares else {}
+            keywords |= {"split_by": options.split_by} if options.split_by else {}
+            document["read"] = conversion.write_data(target, seed=options.seed, overwrite=options.overwrite, **keywords)
+            blocks += [f"written to {target}; it is read by", document["read"]]
+        elif not options.write:
             blocks += [conversion.source]
         documents.append(document)
     return {"conversions": documents}, "\n\n".join(blocks)

@@ -231,9 +231,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
     mine = {runner: source_of(runner.queue.queue_ref) for runner in runners}
     mine = {runner: queue for runner, queue in mine.items() if queue.name in sources}
-    others = {
-        queue: op.name for queue in mine.values() for op in consumers(queue) if is_pull(op) and op.name not in pulls
-    }
+    others = {q: op.name for q in mine.values() for op in consumers(q) if is_pull(op) and op.name not in pulls}
     aside = dict(mine)
     while kept := next((runner for runner, queue in aside.items() if queue in others), None):
         queue = aside.pop(kept)

@@ -98,9 +98,7 @@ class Lifted:
     @property
     def exact(self) -> bool:
         """True if every run of the original yielded the same elements in the same order as the dataset."""
-        return not self.notes and all(
-            stage.random_order is None and stage.random_values is None for stage in self.stages
-        )
+        return not self.notes and all(each.random_order is None and each.random_values is None for each in self.stages)
 
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]

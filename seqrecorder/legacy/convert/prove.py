@@ -116,22 +116,24 @@ class Run:
         ended: whether the reader reached its end.
         why: the error that ended the run, as text; an empty string if there was none.
         sparse: the positions of the indices of sparse tensors in a batch; their values and shapes follow.
+        apart: the positions of the tensors of each pipeline, if pipelines of the graph are independent.
     """
 
     batches: list[Batch]
     ended: bool
     why: str = ""
     sparse: tuple[int, ...] = ()
+    apart: Sequence[Sequence[int]] = ()
 
     def columns(self, batch: Batch) -> list[Any]:
-        """Group the indices and values of each sparse tensor by row, as two lists with an element per row."""
+        """Group the indices and values of each sparse tensor by row; its shape becomes a list of empty tuples."""
         parts = list(batch)
         for start in reversed(self.sparse):
             indices, values, shape = batch[start : start + 3]
             if len(shape) > 1:  # else the tensor has no batch axis
                 ends = np.searchsorted(indices[:, 0], np.arange(1, shape[0]))
                 # Indices are shifted by 1, because a trailing 0 counts as padding.
-                parts[start : start + 3] = np.split(indices[:, 1:] + 1, ends), np.split(values, ends)
+                parts[start : start + 3] = np.split(indices[:, 1:] + 1, ends), np.split(values, ends), [()] * shape[0]
         return parts
 
     @classmethod
@@ -228,7 +230,19 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
             pass
         except Exception as error:  # noqa: BLE001 - whatever the threads raised
             why = f": {type(error).__name__}: {first_line(error)}"
-    return Run(batches, ended, why, _find_sparse(trace.returned.leaves))
+    return Run(batches, ended, why, _find_sparse(trace.returned.leaves), _find_apart(trace.returned.tensors))
+
+
+def _find_apart(tensors: Sequence[Any]) -> list[list[int]]:
+    """Group the positions of tensors that depend on the same dequeues or reads."""
+    groups = list[tuple[set[Any], list[int]]]()
+    for position, tensor in enumerate(tensors):
+        pulls, positions = {op for op in back_from([tensor.op]) if is_pull(op)}, [position]
+        for group in [group for group in groups if group[0] & pulls]:
+            groups.remove(group)
+            pulls, positions = pulls | group[0], group[1] + positions
+        groups.append((pulls, positions))
+    return [positions for _, positions in groups]
 
 
 def _array(value: Any) -> Any:
@@ -325,6 +339,7 @@ def by_records(
         dropped: the maximum number of records that a run drops with incomplete batches; None for the size of a batch
             less one, or 0 if batches differ in size.
     """
+    new = [attrs.evolve(run, apart=old[0].apart) for run in new]
     if dropped is None:
         sizes = {size for run in (*old, *new) for size in _sizes(run)}
         dropped = max(sizes) - 1 if len(sizes) == 1 else 0
@@ -391,13 +406,15 @@ def _sizes(run: Run) -> list[int]:
 
 
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of all batches of a run, without padding."""
+    """Yield the rows of all batches of a run, without padding, each with the first of its positions."""
     for batch in run.batches:
         columns = run.columns(batch)
-        sizes = {len(part) if getattr(part, "ndim", 1) else -1 for part in columns}
-        rows = zip(*columns, strict=True) if len(sizes) == 1 and sizes != {-1} else [tuple(batch)]
-        for row in rows:
-            yield tuple(_stripped(part) for part in row)
+        for positions in run.apart or [range(len(batch))]:
+            parts = [columns[position] for position in positions]
+            sizes = {len(part) if getattr(part, "ndim", 1) else -1 for part in parts}
+            whole = tuple(batch[position] for position in positions)
+            for row in zip(*parts, strict=True) if len(sizes) == 1 and sizes != {-1} else [whole]:
+                yield positions[0], tuple(_stripped(part) for part in row)
 
 
 def _stripped(value: Any) -> Any:
@@ -410,8 +427,8 @@ def _stripped(value: Any) -> Any:
 
 
 def _shown(record: tuple[Any, ...]) -> str:
-    columns = [values if kind == "|O" else np.frombuffer(values, kind) for kind, _, values in record]
-    return _short([np.reshape(np.array(x), shape).tolist() for x, (_, shape, _) in zip(columns, record, strict=True)])
+    columns = [values if kind == "|O" else np.frombuffer(values, kind) for kind, _, values in record[1]]
+    return _short([np.reshape(np.array(x), y).tolist() for x, (_, y, _) in zip(columns, record[1], strict=True)])
 
 
 # Randomness -----------------------------------------------------------------------------------------------

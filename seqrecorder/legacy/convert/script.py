@@ -74,11 +74,14 @@ def _evaluate(call: str, module: Any) -> Any:
     from seqrecorder.errors import SeqrecorderError
 
     try:
-        return call_function(lambda: eval(call, vars(module)))  # noqa: S307 - the user's own call of his own script
+        result = call_function(lambda: eval(call, vars(module)))  # noqa: S307 - the user's own call of his own script
+        if inspect.isfunction(result):
+            raise SourceError(f"--call {call!r} is a function; call it, as in '{call}()'")
     except SeqrecorderError:
         raise
     except Exception as error:
         raise SourceError(f"{call}: {_message(error)}") from error
+    return result
 
 
 def _message(error: BaseException) -> str:

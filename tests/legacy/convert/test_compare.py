@@ -62,6 +62,22 @@ def test_single_strings():
     assert not legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"a", b"b", b"c\0"])).equal
 
 
+def test_independent_pipelines():
+    """Pipelines of one graph are shuffled apart; a row of one is no record together with a row of another."""
+
+    def pipeline(first):
+        queue = tf.compat.v1.train.input_producer(tf.range(first, first + 10), num_epochs=1, shuffle=False)
+        return tf.compat.v1.train.shuffle_batch([queue.dequeue()], 5, 20, 5, allow_smaller_final_batch=True)
+
+    def both():
+        return pipeline(0), pipeline(100)
+
+    assert legacy.compare(both, lambda: legacy.lift(both)).equal
+    assert legacy.convert(both).printed
+    for first, second in ((0, 101), (100, 0)):
+        assert not legacy.compare(both, lambda: (pipeline(first), pipeline(second))).equal  # noqa: B023 - called here
+
+
 def test_what_was_left_over_each_time():
     """Of readers that are proved equal in order, either may have dropped the same record in each of a few runs."""
     one, other = ([prove.Run([[np.array(rows)]], ended=True)] * 3 for rows in ([0, 1, 2, 3], [0, 1, 2, 4]))

@@ -130,6 +130,18 @@ def test_data_are_written(script, files, tmp_path, capsys):
     for batch, (lengths, tokens) in zip(namespace["dataset"].take(4), expected.take(4), strict=True):
         np.testing.assert_array_equal(batch["tokens"], tokens)
         np.testing.assert_array_equal(batch["length"], lengths)
+    assert main(["legacy", "convert", str(script), "--call", call, "--data", str(target)]) == 1
+    assert "it is not empty; choose another" in capsys.readouterr().err
+    assert main(["legacy", "convert", str(script), "--call", call, "--data", str(target), "--overwrite"]) == 0
+
+
+def test_module_and_data_are_written(script, files, tmp_path, capsys):
+    """With `--write` and `--data`, the report still ends with the script that reads the data."""
+    outputs = ["--write", str(tmp_path / "reader.py"), "--data", str(tmp_path / "corpus")]
+    assert main(["legacy", "convert", str(script), "--call", f"read({files['sequences']})", *outputs]) == 0
+    shown = capsys.readouterr().out
+    assert f"written to {tmp_path / 'reader.py'}" in shown
+    compile(shown.partition("it is read by")[2], "script", "exec")
 
 
 def test_shares_of_the_data(script, files, tmp_path):
@@ -299,6 +311,7 @@ def test_large_constants_stand_beside_the_module(tmp_path):
         (SCRIPT, "read(", "give one call, such as 'inputs(...)'"),
         (SCRIPT, "read([])", "read([]): ValueError: string_input_producer requires a non-null input tensor"),
         (SCRIPT, "reed(['a'])", "NameError: name 'reed' is not defined"),
+        (SCRIPT, "read", "--call 'read' is a function; call it, as in 'read()'"),
         (SCRIPT, "read(['/no/such/file'])", "gives no batch: NotFoundError: /no/such/file; No such file"),
         ("import no_such_library", "read()", "imports no_such_library, which is not installed: install it"),
         ("from json import gone", "read()", "does not run: cannot import name 'gone' from 'json'"),
