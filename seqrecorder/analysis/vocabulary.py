@@ -74,8 +74,15 @@ def count_tokens(
 
 
 def _count(tokens: Tally, values: list[Any], pieces: Callable[[Any], Sequence[Any]] | None) -> None:
-    some_tokens = values if pieces is None else list(chain.from_iterable(map(pieces, values)))
+    some_tokens = values if pieces is None else [token for value in values for token in _split(value, pieces)]
     tokens.count(some_tokens, len(some_tokens))
+
+
+def _split(value: Any, pieces: Callable[[Any], Sequence[Any]]) -> list[Any]:
+    try:
+        return list(pieces(value))
+    except Exception as error:
+        raise OptionError(f"pieces: {type(error).__name__}: {error}, for {value!r:.100}") from error
 
 
 def _counted(selection: Selection, field: str, pieces: Any, prune: int | None) -> Tally:
@@ -270,7 +277,9 @@ class Vocabulary:
         check_count("oov_buckets", self.oov_buckets, 0)
         known = [*self.reserved, *self.tokens]
         kinds = {type(token) for token in known}
-        if not known or len(kinds) > 1 or not kinds <= {str, bytes, int, bool}:
+        if not known:
+            raise OptionError("tokens: none is left; check the source, min_count and max_size")
+        if len(kinds) > 1 or not kinds <= {str, bytes, int, bool}:
             raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {known!r:.200}")
         if self.padding == "" and kinds != {str}:
             object.__setattr__(self, "padding", b"" if kinds == {bytes} else None)
@@ -406,7 +415,7 @@ class Vocabulary:
             OptionError: a token has another type than those of the vocabulary, or is unknown and `oov_buckets` is 0.
         """
         if self.pieces is not None and isinstance(values, (str, bytes)):
-            return self._encoded(list(self.pieces(values)))
+            return self._encoded(_split(values, self.pieces))
         if not isinstance(values, (list, tuple, np.ndarray)):
             return int(self._encoded([values.item() if isinstance(values, np.generic) else values])[0])
         if isinstance(values, np.ndarray) and (self.pieces is None or values.dtype.kind in "iu"):
@@ -420,7 +429,7 @@ class Vocabulary:
         ids = np.fromiter((self.ids.get(token, -1) for token in tokens), np.int64, len(tokens))
         lost = np.flatnonzero(ids < 0)
         if lost.size:
-            kind = type(self.tokens[0])
+            kind = type(next(iter(self.ids)))
             if kind is str and any(isinstance(tokens[at], bytes) for at in lost.tolist()):  # as in a batch of text
                 return self._encoded([t.decode(errors="replace") if isinstance(t, bytes) else t for t in tokens])
             wrong = [at for at in lost.tolist() if not isinstance(tokens[at], kind)]
@@ -465,7 +474,9 @@ class Vocabulary:
         return {name: self._covered(*count_tokens(part, field, self.pieces, None)) for name, part in splits.items()}
 
     def _covered(self, counted: Sequence[tuple[Any, int]], total: int) -> Coverage:
-        unknown = [(token, count) for token, count in counted if token not in self.ids]
+        is_text = isinstance(next(iter(self.ids)), str)  # bytes are decoded, as in `encode`
+        pairs = [(t.decode(errors="replace") if is_text and isinstance(t, bytes) else t, n) for t, n in counted]
+        unknown = [(token, count) for token, count in pairs if token not in self.ids]
         return Coverage(total, total - sum(count for _, count in unknown), tuple(unknown[:10]))
 
     # In TensorFlow --------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ def test_what_makes_no_sense_is_refused(corpus, words):
         sr.Vocabulary(["a"], oov_buckets=-1)
     with pytest.raises(OptionError, match="all of one type"):
         sr.Vocabulary(["a", 1])
-    with pytest.raises(OptionError, match=r"all of one type, got \[\]"):
+    with pytest.raises(OptionError, match=r"none is left; check the source, min_count"):
         sr.Vocabulary([])
     with pytest.raises(OptionError, match="'a' twice"):
         sr.Vocabulary(["a"], reserved=["a"])
@@ -263,3 +263,19 @@ def test_tokens_of_another_type_are_decoded_or_refused():
             words.encode(["to", value])
     with pytest.raises(sr.OptionError, match="expected int, got 'to' at position 0"):
         sr.Vocabulary([5, 7]).encode("to")
+    coverage = words.coverage([b"to", b"be", b"or", b"\xff"])
+    assert (coverage.tokens, coverage.known) == (4, 2)
+    assert sr.Vocabulary([], reserved=["<s>"]).encode(["<s>", b"<s>", "to"]).tolist() == [2, 2, 1]
+
+
+def test_errors_of_the_function_for_pieces(corpus):
+    """An error of the user's function names the value, in every call that splits values."""
+    letters = sr.Vocabulary(["a"], pieces=lambda text: text / 2)
+    for call in (
+        lambda: letters.encode("ab"),
+        lambda: letters.coverage(["ab"]),
+        lambda: sr.Vocabulary.build(["ab"], pieces=letters.pieces),
+        lambda: sr.Vocabulary.build(corpus, "words", pieces=letters.pieces),
+    ):
+        with pytest.raises(OptionError, match=r"pieces: TypeError: unsupported operand .*, for '\w+'"):
+            call()
