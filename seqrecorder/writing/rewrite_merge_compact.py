@@ -5,6 +5,7 @@ Encoded records are copied, not encoded again, if possible.
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING
 
 import attrs
@@ -156,7 +157,8 @@ def merge(
         schema: record class of the new dataset; default: the class of the first dataset.
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
             `splits`, records are assigned to new splits. Otherwise, if all datasets have the same splitting rule
-            (shares, seed, `split_by`, `stratify`, `time`), the new dataset inherits it for later appends.
+            (shares, seed, `split_by`, `stratify`, `time`), the new dataset inherits it for later appends; if only a
+            part of a dataset is merged, strata are counted anew.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.
@@ -200,9 +202,14 @@ def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
     is_dealt_twice = sum(map(len, groups.values())) > len(set[int]().union(*groups.values()))
     if is_dealt_twice or any(each != plain[0] for each in plain):
         return None
+    taken = collections.Counter[str]()
+    for rows in inputs:
+        taken[rows.store.digest] += len(rows)
+    if any(taken[rows.store.digest] < rows.store.manifest.records for rows in inputs):
+        strata = {}  # the manifests say nothing about the strata of a selection
     return attrs.evolve(
         rules[0],
         sources=sum(rule.sources for rule in rules),
         groups=rules[0].groups and {name: tuple(sorted(members)) for name, members in groups.items()},
-        strata=rules[0].strata and strata,
+        strata=strata if rules[0].stratify else None,
     )

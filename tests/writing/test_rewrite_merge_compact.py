@@ -255,6 +255,11 @@ def test_merge_keeps_a_common_rule(rule: dict[str, Any], tmp_path: Path) -> None
     assert merged.splitting.sources == 60
     if merged.splitting.strata:
         assert sum(sum(stratum.counts) for stratum in merged.splitting.strata.values()) == 60
+        some = sr.merge([sr.open(tmp_path / "merged").all()[:9]], tmp_path / "some")
+        assert some.splitting.stratify == merged.splitting.stratify
+        assert not some.shares.strata
+        new = [Word(f"n{i}", f"speaker-{i}", []) for i in range(9)]
+        assert sr.write(new, tmp_path / "some", append=True).shares.strata
     more = [Word(f"m{i}", f"speaker-{i}", []) for i in range(20)]
     assert sr.write(more, tmp_path / "merged", append=True).records == 80
     if rule:
