@@ -134,9 +134,7 @@ class Distribution:
         ends = np.cumsum(counts)
         places = shares * (ends[-1] - 1)
         below = np.floor(places).astype(np.int64)
-        low, high = (
-            values[np.searchsorted(ends, at, side="right")] for at in (below, np.ceil(places).astype(np.int64))
-        )
+        low, high = (values[np.searchsorted(ends, x, side="right")] for x in (below, np.ceil(places).astype(np.int64)))
         part = places - below
         with np.errstate(over="ignore"):
             return np.where(part > 0, low * (1 - part) + high * part, low)[()]

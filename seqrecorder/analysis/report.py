@@ -390,9 +390,8 @@ def _findings(findings: Sequence[Finding]) -> str:
         for each in findings[:_MOST_FINDINGS]
     )
     more = len(findings) - _MOST_FINDINGS
-    return (
-        f"<p>{tally(findings)}</p><ol class='findings'>{items}</ol>{f'<p>And {more:,} more.</p>' if more > 0 else ''}"
-    )
+    rest = f"<p>And {more:,} more.</p>" if more > 0 else ""
+    return f"<p>{tally(findings)}</p><ol class='findings'>{items}</ol>{rest}"
 
 
 def _contents(facts: Survey, stats: Stats) -> str:
@@ -494,9 +493,8 @@ def _leakage(facts: Survey) -> str:
 
 def _examples(shared: Shared) -> str:
     more = shared.what != "times" and shared.count > len(shared.examples)
-    return ", ".join(map(str, shared.examples)) + (
-        f" (first {len(shared.examples)} of {shared.count:,})" if more else ""
-    )
+    shown = ", ".join(map(str, shared.examples))
+    return f"{shown} (first {len(shared.examples)} of {shared.count:,})" if more else shown
 
 
 def _damage(facts: Survey) -> str:
@@ -505,9 +503,7 @@ def _damage(facts: Survey) -> str:
         return "<p>Every file matches the manifest, and every record is readable.</p>"
     rows = [(problem.path, problem.message) for problem in facts.problems[:_MOST_PROBLEMS]]
     more = len(facts.problems) - len(rows)
-    unread = "".join(
-        f"<p>{number_of(count, 'record')} of {plain(split)} cannot be read.</p>" for split, count in lost.items()
-    )
+    unread = "".join(f"<p>{number_of(n, 'record')} of {plain(split)} cannot be read.</p>" for split, n in lost.items())
     listed = table(number_of(len(facts.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
     advice = "<p><code>seqrecorder salvage</code> copies the intact records to a new dataset.</p>"
     return unread + listed + (f"<p>And {more:,} more.</p>" if more > 0 else "") + advice
@@ -540,9 +536,7 @@ class Report:
         return f"<Report on {cut(self.path, 120)!r}: {tally(self.findings)}>"
 
     def __str__(self) -> str:
-        lines = [
-            f"{level}: {rule}{f' ({about})' if about else ''}: {text}" for level, rule, about, text in self._rows()
-        ]
+        lines = [f"{level}: {rule}{f' ({on})' if on else ''}: {text}" for level, rule, on, text in self._rows()]
         return "\n".join([repr(self)[1:-1], *map(printable, lines)])
 
     def _repr_html_(self) -> str:

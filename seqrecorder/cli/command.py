@@ -25,9 +25,9 @@ _NOTHING = "3"
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`."""
+    """Parse `NAME=VALUE`; the value may be empty, as the text of `label=`."""
     name, equals, value = text.partition("=")
-    if not (name and equals and value):
+    if not (name and equals):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
     return name, value
 

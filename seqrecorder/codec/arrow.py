@@ -288,9 +288,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
     try:
         array = without_views(_decode_categories(array))
         if pa.types.is_nested(array.type):
-            raise OptionError(
-                f"columns: field {field.name!r}: expected numbers or text at this depth, got {array.type}"
-            )
+            raise OptionError(f"columns: field {field.name!r}: expected numbers or text here, got {array.type}")
         nulls = array.null_count > 0
         if nulls and field.element.is_time:
             if pa.types.is_null(array.type):

@@ -147,7 +147,7 @@ def _share(name: str, share: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value) or value < 0:
-        raise OptionError(f"split {name!r}: expected a share from 0 to 1, got {share!r}")
+        raise OptionError(f"split {name!r}: expected a share from 0 to 1, or times with time=, got {share!r}")
     return value
 
 

@@ -132,9 +132,7 @@ def _encoding(
         from_table(empty, encoder.schema)  # only checks the columns
         return frame, functools.partial(_encode_tables, encoder=encoder, shards=shards)
     if not order:
-        raise OptionError(
-            "by: rows of a data frame come in no order; name the columns that order those of a group: order="
-        )
+        raise OptionError("by: rows of a data frame have no order; name the columns that order each group: order=")
     from_rows(empty, encoder.schema, by=by, order=order)
     # The other columns break ties; otherwise rows with equal keys would come in a random order, and change the record.
     others = [field.name for field in frame.schema.fields if field.dataType.typeName() not in _WITHOUT_ORDER]

@@ -495,9 +495,7 @@ def _checked(path: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise OptionError(
-            f"{text!r}: expected a path in UTF-8, which is all that TensorFlow opens; rename it"
-        ) from None
+        raise OptionError(f"{text!r}: expected a path in UTF-8, as TensorFlow opens no other; rename it") from None
     return text
 
 

@@ -187,7 +187,8 @@ class Walk:
     offset: int
 
     def __str__(self) -> str:
-        return f"after {self.lengths.size} records, at byte {self.offset}, it {self.problem}"
+        doubt = "" if self.offset else " (is it a TFRecord file?)"
+        return f"after {self.lengths.size} records, at byte {self.offset}{doubt}, it {self.problem}"
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:

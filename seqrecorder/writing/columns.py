@@ -207,9 +207,7 @@ def _check_sizes(
     if present is None:
         return
     if int(np.sum(present)) != inner:
-        raise OptionError(
-            f"columns: field {field.name!r}: {inner} records have values, and {np.sum(present)} are present"
-        )
+        raise OptionError(f"columns: field {field.name!r}: {inner} records have values, {np.sum(present)} are present")
     if not field.optional and not np.all(present):
         expected = "a value (fill it, leave the record out, or declare optional=True)"
         _add(field, Mismatch(expected, "None"), (int(np.argmin(present)),), problems)

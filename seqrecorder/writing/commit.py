@@ -321,9 +321,7 @@ def _fitting_parts(
     for part in parts:  # others may be appended or replace a dataset that was created after they were written
         mode = part.manifest.metadata.get(MODE)
         if mode is not None and not getattr(options, str(mode), True):
-            raise OptionError(
-                f"part {part.name} was written with {mode}=True: pass {mode}=True to commit (--{mode}), too"
-            )
+            raise OptionError(f"part {part.name} was written with {mode}=True: pass {mode}=True to commit, too")
     first = parts[0].manifest
     old = stands(first.schema, append=options.append, overwrite=options.overwrite, compression=first.compression)
     _check_alike(parts, old.manifest if options.append else None)

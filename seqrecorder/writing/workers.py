@@ -315,9 +315,7 @@ class PoolEncoder:
     def _judge(self) -> None:
         verdict = self._costs.verdict
         if verdict is False:
-            self._go_on_alone(
-                "copying records to other processes and their bytes back takes longer than encoding them here"
-            )
+            self._go_on_alone("copying records to other processes and bytes back takes longer than encoding here")
         elif verdict and self._begin is not None:
             paying = max(2, min(cores(), math.ceil(self._costs.ratio)))
             self._pool = _Pool(self._begin, self._workers if isinstance(self._workers, int) else paying)

@@ -222,9 +222,7 @@ class WriteOptions:
         check_names(self.assets, "asset")
         for name, content in self.assets.items():
             if ASSET_GENERATION.fullmatch(name):
-                raise OptionError(
-                    f"asset {name!r}: the name is reserved for directories of the dataset; choose another"
-                )
+                raise OptionError(f"asset {name!r}: the name is reserved for the dataset itself; choose another")
             if not isinstance(content, (bytes, str, os.PathLike)):
                 kind = type(content).__name__
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")

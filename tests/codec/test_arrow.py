@@ -190,7 +190,7 @@ def test_a_dataset_of_a_table(tmp_path):
     ("name", "values", "message"),
     [
         ("ids", pa.array([1, 2]), r"'ids': expected an array of lists, one list for each record, got int64"),
-        ("ids", pa.array([[[1]], [[2]]]), r"'ids': expected numbers or text at this depth, got list"),
+        ("ids", pa.array([[[1]], [[2]]]), r"'ids': expected numbers or text here, got list"),
         ("ids", pa.array([[1, None], [2]]), r"record 0.*ids\[1\]: expected int64 \(fill.*null"),
         (
             "ragged",

@@ -155,7 +155,7 @@ def test_values_that_do_not_fit_name_their_record(tmp_path, change, message):
         ({"bag": [{1: 2.0}] * 3}, "'bag' is sparse: give a seqrecorder.Column"),
         (
             {"speaker": Column(np.array(["a"], object), present=np.ones(3, bool))},
-            "'speaker': 1 records .* 3 are present",
+            "'speaker': 1 records have values, 3 are present",
         ),
         ({"ids": (np.array([1, 2.5]), [2])}, "'ids': expected int64, got dtype float64"),
         ({"frames": (np.array([[0, 1], [2, 3]]).astype(str), [2])}, "'frames': expected float64, got dtype"),

@@ -135,7 +135,7 @@ def test_split_of_a_single_record(tmp_path: Path) -> None:
         ({"metadata": {"x": object()}}, "JSON"),
         ({"metadata": "\ud800"}, "JSON"),
         ({"assets": {"../x": "y"}}, "plain file name"),
-        ({"assets": {"g0001": "y"}}, "reserved for directories"),
+        ({"assets": {"g0001": "y"}}, "reserved for the dataset"),
         ({"assets": {"x": 5}}, "text, bytes or the Path"),
     ],
 )

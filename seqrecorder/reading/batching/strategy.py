@@ -435,9 +435,7 @@ class PaddedBatches(Strategy):
         left = self._left(schema)
         for field in schema.fields:
             if field.is_list and field.group in left and field.sparse is not None and not field.dense:
-                raise OptionError(
-                    f"padding_side: field {field.name!r} is sparse and has no padding; declare dense=True"
-                )
+                raise OptionError(f"padding_side: field {field.name!r} is sparse, without padding; declare dense=True")
 
         def steps(name: str, lengths: Any) -> Any:
             if self.empty == "error":

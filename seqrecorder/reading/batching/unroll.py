@@ -85,9 +85,7 @@ class Unroll(Strategy):
 
     def __attrs_post_init__(self) -> None:
         if self.bucket and self.split_records:
-            raise OptionError(
-                "bucket: orders records in slots of their own, and split_records=True has none; leave it out"
-            )
+            raise OptionError("bucket: orders records in slots, which split_records=True does not have; leave it out")
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Describe the tensors that batches contain besides fields and lengths."""
