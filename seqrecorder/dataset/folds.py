@@ -135,9 +135,7 @@ def _deal(
         if None in names:
             raise OptionError("by: records have no group (None): leave them out by `where`, or group by a callable")
         if len(names) < np.count_nonzero(targets):
-            raise OptionError(
-                f"by: {len(names)} groups for {np.count_nonzero(targets)} parts, of which each needs one or more"
-            )
+            raise OptionError(f"by: {len(names)} groups for {np.count_nonzero(targets)} parts; each needs one or more")
         part = _deal_groups(targets, groups, strata, ranks)[groups] if names else groups
     counts = np.zeros((len(kinds), targets.size), np.int64)
     np.add.at(counts, (strata, part), 1)

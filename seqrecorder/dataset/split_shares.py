@@ -134,9 +134,7 @@ def _encoded_float(value: float) -> bytes:
 
 def _shares(shares: object) -> Mapping[str, float]:
     if not isinstance(shares, Mapping) or not shares:
-        raise OptionError(
-            f"splits: expected a mapping of names to shares such as {{'train': 0.9, 'eval': 0.1}}, got {shares!r}"
-        )
+        raise OptionError(f"splits: expected shares by name, such as {{'train': 0.9, 'eval': 0.1}}, got {shares!r}")
     check_names(shares, "split")
     return {name: _share(name, share) for name, share in shares.items()}
 

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, RecordError
-from seqrecorder.schema.exact_values import Mismatch, exact_scalar
+from seqrecorder.schema.exact_values import Mismatch, exact_scalar, time_of_text
 from seqrecorder.storage.files import check_names
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def time_of(field: Field, moment: Any, option: str = "at") -> Any:
         OptionError: the time is NaT or NaN, or the field cannot represent it exactly.
     """
     try:
-        value = np.datetime64(moment) if field.element.is_time and isinstance(moment, str) else moment
+        is_text = field.element.is_time and isinstance(moment, str)
+        value = time_of_text(moment, field.element, zone_required=False) if is_text else moment
         exact = exact_scalar(value, field.element)
         if exact != exact:  # noqa: PLR0124 - NaT and NaN
             raise ValueError("no time")

@@ -196,8 +196,8 @@ def _in_utc(value: Any, position: int, element: ElementType) -> Any:
     return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
 
 
-def time_of_text(text: str, element: ElementType) -> Any:
-    """Parse a time in ISO 8601 format.
+def time_of_text(text: str, element: ElementType, *, zone_required: bool = True) -> Any:
+    """Parse a time in ISO 8601 format; without a zone, if none is required, it is UTC for a type with a time zone.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> time_of_text("2024-01-01T01:00:00+01:00", element_type("datetime64[s, UTC]"))
@@ -211,6 +211,8 @@ def time_of_text(text: str, element: ElementType) -> Any:
     if element.zone is None:
         if match is not None:
             raise Mismatch(f"{element.name} (without a time zone)", f"{text!r}; {ADVICE}")
+        return _time(text)
+    if match is None and not zone_required:
         return _time(text)
     if match is None:
         raise Mismatch(f"{element.name} (with a time zone)", f"{text!r}: {NO_ZONE}")

@@ -573,8 +573,8 @@ def warn_of_missed_shares(manifest: Manifest) -> None:
     """Log a warning for each split that misses its share because of groups, and a single warning for all strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
-            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"
-            " large ones miss the shares; seqrecorder.Balanced(...), or sr.open(path).all().split(), comes closer",
+            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few "
+            "or large ones miss it; sr.Balanced(...) without stratify=, or sr.open(path).all().split(), comes closer",
             *(manifest.where, name, 100 * got, 100 * share),
         )
     rule = manifest.splitting

@@ -63,6 +63,7 @@ SELECTIONS = [
     (["--where", "dose=0.5"], ["v2"]),
     (["--where", "day=2026-01-03"], ["v2"]),
     (["--where", "stay=5"], ["v5"]),
+    (["--where", "patient=", "--where", "patient=p1", "--where", "age=20"], ["v10", "v25"]),
 ]
 
 
@@ -125,6 +126,7 @@ def test_wrong_selections_are_one_clear_line(capsys: pytest.CaptureFixture[str],
         ("--select", "trian"): "did you mean 'train'",
         ("--key", "v99"): "no record of the key 'v99'",
         ("--where", "age=old"): "field 'age': expected int32, got 'old'",
+        ("--where", "age="): "field 'age': expected int32, got ''",
         ("--where", "agee=3"): "agee",
         ("--where", "pulse=3"): "expected a context field",
         ("--split", "train", "--select", "eval"): "leave --split out",

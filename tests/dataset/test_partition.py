@@ -293,6 +293,7 @@ def test_nothing_is_split(everything: sr.Selection) -> None:
         ("split", {"at": {"a": 1, "b": 2}, "time": "label"}, "and ... for the first"),
         ("split", {"at": {"a": ..., "b": 2, "c": 1}, "time": "label"}, "times that ascend"),
         ("split", {"at": {"a": ..., "b": "x"}, "time": "start"}, "expected a time as datetime64"),
+        ("split", {"at": {"a": ..., "b": "2026-01-01T00Z"}, "time": "start"}, r"got '2026-01-01T00Z' .*drop the zone"),
         ("split", {"at": {"a": ..., "b": 1}}, "expected the name of the field"),
         ("split", {"at": {"a": ..., "b": 1}, "time": "key"}, "field of times or numbers"),
         ("split", {"at": {"a": ..., "b": 1}, "time": "label", "by": "key"}, "by does not go with at"),

@@ -68,6 +68,8 @@ def test_texts_say_their_zone(text: str, moment: str) -> None:
     """A text with an offset is of that moment, for a field of UTC only, which takes no other text."""
     assert time_of_text(text, UTC) == np.datetime64(moment)
     assert time_of_text(moment, element_type("datetime64[ms]")) == np.datetime64(moment)
+    assert time_of_text(text, UTC, zone_required=False) == np.datetime64(moment)
+    assert time_of_text(moment, UTC, zone_required=False) == np.datetime64(moment)
     for given, name in ((text, "datetime64[s]"), (moment, "datetime64[s, UTC]"), ("2024-01-01", "datetime64[s, UTC]")):
         with pytest.raises(Mismatch, match="time zone"):
             time_of_text(given, element_type(name))
