@@ -293,13 +293,11 @@ class DerivedFields:
         scales = {name: scale for name, scale in scales.items() if name in scaled}
         for scale in scales.values():
             if weights is not False and scale.beside is not None and scale.beside in used["targets"]:
-                raise OptionError(
-                    f"normalize: statistics by {scale.beside!r}, a target, would hide it: pass some by no target"
-                )
+                raise OptionError(f"normalize: statistics by {scale.beside!r}, a target, would hide it: pass others")
         if normalize_targets and normalize is None:
             raise OptionError("normalize_targets: goes with normalize, the statistics to use")
-        if normalize is not None and not scales:
-            listed = ", ".join(sorted(name for name in scaled if name is not None))
+        if normalize is not None and not scales and None not in scaled:  # None for a name that `Elements` may refuse
+            listed = ", ".join(sorted(map(str, scaled)))
             raise OptionError(
                 f"normalize: expected statistics of a field that is read, of {listed[:200] or 'none'}. "
                 "Statistics of a dataset normalize its fields of floats; name whole numbers, as in "

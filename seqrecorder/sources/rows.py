@@ -190,6 +190,8 @@ def ranks_of(name: str, column: Any) -> NDArray[np.uint64]:
     if types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType):  # such as a Period of pandas
         raise OptionError(f"column {name!r}: {column.type} has no order; convert it, a Period with .dt.to_timestamp()")
     empty = column.is_null(nan_is_null=True).to_numpy()
+    if _is_text(column.type):  # an empty cell of a CSV is an empty text
+        empty = empty | (compute().binary_length(column).to_numpy() == 0)
     if empty.any():
         rows = f"{empty.sum()} rows have no value, such as row {empty.argmax()}"
         raise SourceError(f"column {name!r}: {rows}: leave them out")

@@ -774,9 +774,7 @@ class _Series:
             raise SourceError(f"expected {expected} dimensions, as {self.schema.name} has, got {len(series)}")
         if first.shape:
             if len({part.size for part in series}) > 1:
-                raise SourceError(
-                    f"dimensions of {[part.size for part in series]} values: give each a feature list with align="
-                )
+                raise SourceError(f"dimensions of {[x.size for x in series]} values: give each list its align=")
             values[first.name] = _exact(first, np.stack(series, 1))
         else:
             values |= {field.name: _exact(field, part) for field, part in zip(self.lists, series, strict=True)}

@@ -200,9 +200,7 @@ def _check_sizes(
     inner = values
     for part in lengths:  # lengths, innermost first
         if int(part.sum()) != inner:
-            raise OptionError(
-                f"columns: field {field.name!r}: expected lengths that add up to {inner}, got {int(part.sum())}"
-            )
+            raise OptionError(f"columns: field {field.name!r}: expected lengths that sum to {inner}, got {part.sum()}")
         inner = part.size
     if present is None:
         return

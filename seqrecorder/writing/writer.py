@@ -550,6 +550,8 @@ class Writer(Generic[R]):
     def _finish(self) -> None:
         intake, placement = self._intake, self._intake.placement
         intake.finish()
+        if placement.skipped:
+            _LOG.warning("%s: %d records were skipped", self.destination, placement.skipped)
         placement.skip(*self._skipped)
         added = placement.finish()
         # A part without records opens no default split, because other parts may have records; `commit` sees them all.
@@ -584,6 +586,8 @@ class Writer(Generic[R]):
             self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         if self._part is None:
             warn_of_missed_shares(self.manifest)
+            if not self.manifest.records:
+                _LOG.warning("%s: no record was written", self.manifest.where)
         if self._remote is None and (self.options.stats or known is not None):
             from seqrecorder.analysis.stats import keep_stats
 

@@ -255,8 +255,8 @@ def test_ratios_are_fixed():
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        ({}, "mapping of names"),
-        ([("a", 1.0)], "mapping of names"),
+        ({}, "shares by name"),
+        ([("a", 1.0)], "shares by name"),
         ({"a": 0.5, "b": 0.4}, r"make 0\.9; use \{'a': 0\.55"),
         ({"train": 80, "eval": 20}, r"make 100\.0; use \{'train': 0\.8, 'eval': 0\.2\}"),
         ({"a": 1e308, "b": 1e308}, r"make inf; use \{'a': 0\.5, 'b': 0\.5\}"),

@@ -399,6 +399,7 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
         ({"output": "list"}, "output"),
         ({"targets": "ids"}, "name the inputs"),
         ({"inputs": "idz", "targets": "label"}, "did you mean 'ids'"),
+        ({"inputs": "idz", "normalize": {}}, "did you mean 'ids'"),
         ({"inputs": "ids", "output": "tuple"}, "leave `output` out"),
         ({"fields": "ids"}, "sequence of names"),
         ({"check": "some"}, "check"),

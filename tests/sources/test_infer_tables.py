@@ -281,3 +281,17 @@ def test_rows_without_a_group_are_named(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "f.csv" if kind == "file" else pa.csv.read_csv(io.BytesIO(text.encode()))
     with pytest.raises(sr.SourceError, match="column 'machine': 1 rows have no value, such as row 1: leave them out"):
         sr.Schema.infer(source, by="machine", order="time")
+
+
+def test_empty_texts_name_no_group(tmp_path: Path) -> None:
+    """An empty cell in a column of text is a missing value of `by`, in a CSV and in a frame."""
+    (tmp_path / "f.csv").write_text("machine,time\na,1\n,1\nb,0\n")
+
+    @sr.record
+    class Series:
+        machine: str = sr.context(str)
+        time: np.ndarray = sr.feature_list("int64")
+
+    for source in (tmp_path / "f.csv", pa.table({"machine": ["a", "", "b"], "time": [1, 1, 0]})):
+        with pytest.raises(sr.SourceError, match="column 'machine': 1 rows have no value, such as row 1: leave them"):
+            list(sr.from_rows(source, Series, by="machine", order="time"))

@@ -166,7 +166,7 @@ KEYS = st.one_of(
     st.lists(st.integers(-3, 3), min_size=1, max_size=40),
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40),
     st.lists(st.floats(allow_nan=False), min_size=1, max_size=40),
-    st.lists(st.text(max_size=2).filter(lambda text: text.isprintable()), min_size=1, max_size=40),
+    st.lists(st.text(min_size=1, max_size=2).filter(lambda text: text.isprintable()), min_size=1, max_size=40),
     st.lists(st.booleans(), min_size=1, max_size=40),
     st.lists(st.dates(), min_size=1, max_size=40),
     st.lists(st.binary(max_size=2), min_size=1, max_size=40),

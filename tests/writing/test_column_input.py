@@ -146,7 +146,7 @@ def test_values_that_do_not_fit_name_their_record(tmp_path, change, message):
         ({"wrods": [1]}, "no field 'wrods'.*did you mean 'words'"),
         ({"ids": [1, 2, 3]}, r"'ids': expected \(values, steps\).*got list"),
         ({"ragged": ([1], [1])}, r"'ragged': expected \(values, lengths, steps\).*tuple of 2"),
-        ({"ids": ([1, 2, 3], [1, 1, 2])}, "'ids': expected lengths that add up to 3, got 4"),
+        ({"ids": ([1, 2, 3], [1, 1, 2])}, "'ids': expected lengths that sum to 3, got 4"),
         ({"ids": ([1, 2, 3], [4, -1, 0])}, "'ids': a length is -1"),
         ({"ids": ([1, 2, 3], [1.0, 1.0, 1.0])}, "'ids': expected a vector of lengths, got float64"),
         ({"pair": np.zeros((3, 3), "f4")}, r"'pair': expected values of shape \(n, 2\), got \(3, 3\)"),

@@ -229,10 +229,11 @@ def test_few_files_are_open(tmp_path: Path) -> None:
     assert most < before + 20
 
 
-def test_empty_dataset(tmp_path: Path) -> None:
-    """A source without records gives a dataset without records, once the class is named."""
+def test_empty_dataset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A source without records gives a dataset without records, once the class is named, and a warning."""
     manifest = sr.write([], tmp_path / "d", schema=Item)
     assert manifest.records == 0
+    assert [record.message for record in caplog.records] == [f"{tmp_path / 'd'}: no record was written"]
     assert list(sr.read_records(tmp_path / "d", "train")) == []
     assert sr.verify(tmp_path / "d").ok
 
@@ -568,7 +569,7 @@ def test_append_by_position(tmp_path: Path) -> None:
         assert one == other
 
 
-def test_append_finds_duplicates(tmp_path: Path) -> None:
+def test_append_finds_duplicates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A key of an earlier generation is a duplicate, and positions are those of the records now given."""
     sr.write(items(10), tmp_path / "d", shards=3)
     before = digest(tmp_path / "d")
@@ -581,6 +582,7 @@ def test_append_finds_duplicates(tmp_path: Path) -> None:
     assert digest(tmp_path / "d") == before
     manifest = sr.write([Item("new"), Item("k3")], tmp_path / "d", append=True, on_duplicate="first")
     assert (manifest.records, manifest.skipped) == (11, 1)
+    assert [record.message for record in caplog.records] == [f"{tmp_path / 'd'}: 1 records were skipped"]
     with pytest.raises(sr.DuplicateKeyError):
         sr.write([Item("new")], tmp_path / "d", append=True)
 
