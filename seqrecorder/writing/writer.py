@@ -28,6 +28,7 @@ from seqrecorder.dataset.push_pull_clean import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits_in_time import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
+from seqrecorder.schema.display import number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_compression, check_names, is_url, local_path, origin_of, writing
 from seqrecorder.storage.processes_and_signals import Progress, cleanup_when_terminated, kept_from_children, scratch
@@ -551,7 +552,7 @@ class Writer(Generic[R]):
         intake, placement = self._intake, self._intake.placement
         intake.finish()
         if placement.skipped:
-            _LOG.warning("%s: %d records were skipped", self.destination, placement.skipped)
+            _LOG.warning("%s: %s skipped", self.destination, number_of(placement.skipped, "record"))
         placement.skip(*self._skipped)
         added = placement.finish()
         # A part without records opens no default split, because other parts may have records; `commit` sees them all.

@@ -184,7 +184,7 @@ def test_rows_that_are_steps(tmp_path: Path, session: Any) -> None:
         module.write(missing, tmp_path / "d", Series, by="sensor", order="time")
     assert not (tmp_path / "d").exists()
     for options, message in (
-        ({"by": "sensor"}, "name the columns that order those of a group"),
+        ({"by": "sensor"}, "name the columns that order each group"),
         ({"order": "time"}, "name the columns that make groups"),
         ({"by": "sensors", "order": "time"}, "no column 'sensors' .did you mean 'sensor'"),
         ({"by": "sensor", "order": "watts"}, "'time'"),

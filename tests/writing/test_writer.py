@@ -582,7 +582,7 @@ def test_append_finds_duplicates(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert digest(tmp_path / "d") == before
     manifest = sr.write([Item("new"), Item("k3")], tmp_path / "d", append=True, on_duplicate="first")
     assert (manifest.records, manifest.skipped) == (11, 1)
-    assert [record.message for record in caplog.records] == [f"{tmp_path / 'd'}: 1 records were skipped"]
+    assert [record.message for record in caplog.records] == [f"{tmp_path / 'd'}: 1 record skipped"]
     with pytest.raises(sr.DuplicateKeyError):
         sr.write([Item("new")], tmp_path / "d", append=True)
 
