@@ -16,6 +16,7 @@ import numpy as np
 
 from seqrecorder.codec.arrow import compute, cut_batch, one_array
 from seqrecorder.errors import OptionError, SourceError, check_count
+from seqrecorder.schema.display import number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.tables import check_names, open_table
 from seqrecorder.sources.text import in_chunks
@@ -193,7 +194,7 @@ def ranks_of(name: str, column: Any) -> NDArray[np.uint64]:
     if _is_text(column.type):  # an empty cell of a CSV is an empty text
         empty = empty | (compute().binary_length(column).to_numpy() == 0)
     if empty.any():
-        rows = f"{empty.sum()} rows have no value, such as row {empty.argmax()}"
+        rows = f"{number_of(int(empty.sum()), 'row')} without a value, such as row {empty.argmax()}"
         raise SourceError(f"column {name!r}: {rows}: leave them out")
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind):

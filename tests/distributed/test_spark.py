@@ -180,7 +180,7 @@ def test_rows_that_are_steps(tmp_path: Path, session: Any) -> None:
     with pytest.raises(Exception, match="'site'.*not constant in the group sensor='a'"):
         module.write(changing, tmp_path / "d", Series, by="sensor", order="time")
     missing = session.createDataFrame([(None, 1, 1, 0.0)], columns)
-    with pytest.raises(Exception, match="column 'sensor': 1 rows have no value"):
+    with pytest.raises(Exception, match="column 'sensor': 1 row without a value"):
         module.write(missing, tmp_path / "d", Series, by="sensor", order="time")
     assert not (tmp_path / "d").exists()
     for options, message in (

@@ -279,7 +279,7 @@ def test_rows_without_a_group_are_named(tmp_path: Path, kind: str) -> None:
     text = "machine,time,temp\n1,0,2.5\n,1,1.0\n2,0,1.0\n"
     (tmp_path / "f.csv").write_text(text)
     source = tmp_path / "f.csv" if kind == "file" else pa.csv.read_csv(io.BytesIO(text.encode()))
-    with pytest.raises(sr.SourceError, match="column 'machine': 1 rows have no value, such as row 1: leave them out"):
+    with pytest.raises(sr.SourceError, match="column 'machine': 1 row without a value, such as row 1: leave them out"):
         sr.Schema.infer(source, by="machine", order="time")
 
 
@@ -293,5 +293,5 @@ def test_empty_texts_name_no_group(tmp_path: Path) -> None:
         time: np.ndarray = sr.feature_list("int64")
 
     for source in (tmp_path / "f.csv", pa.table({"machine": ["a", "", "b"], "time": [1, 1, 0]})):
-        with pytest.raises(sr.SourceError, match="column 'machine': 1 rows have no value, such as row 1: leave them"):
+        with pytest.raises(sr.SourceError, match="column 'machine': 1 row without a value, such as row 1: leave them"):
             list(sr.from_rows(source, Series, by="machine", order="time"))
