@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import encode as pieces
 from seqrecorder.codec.columns import Column, gather
+from seqrecorder.codec.encode import PIECE_BYTES, cut
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.columns import given_columns
 
@@ -67,7 +67,7 @@ def files_of(directory):
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 8192])
+@pytest.mark.parametrize("piece", [1, 3, 7])
 @pytest.mark.parametrize(
     "options",
     [
@@ -78,16 +78,20 @@ def files_of(directory):
         {"splits": "speaker_split", "shuffle": True},
     ],
 )
-def test_columns_give_the_bytes_of_records(tmp_path, monkeypatch, chunk, options):
-    """Whatever the chunks, splits and options, a dataset from columns is the one from records, byte by byte."""
+def test_columns_give_the_bytes_of_records(tmp_path, piece, options):
+    """Whatever the pieces, splits and options, a dataset from columns is the one from records, byte by byte."""
+    heads = (
+        np.arange(PIECE_BYTES // 8 // (piece + 1) + 1 if piece < 7 else 3) % 100
+    )  # one more record is over the limit
+    records = [attrs.evolve(record, heads=heads[number % 2 :]) for number, record in enumerate(RECORDS)]
+    assert next(cut(*given_columns(Schema.of(Mixed), columns_of(records))))[0] == piece
     if options.get("splits") == "speaker_split":
         options = {**options, "splits": lambda record: "none" if record.speaker is None else "some"}
-    monkeypatch.setattr(pieces, "PIECE_RECORDS", chunk)
-    sr.write(RECORDS, tmp_path / "records", **options)
+    sr.write(records, tmp_path / "records", **options)
     with sr.Writer(tmp_path / "columns", Mixed, **options) as writer:
-        writer.write_batch(columns_of(RECORDS[:4]))
-        writer.write(RECORDS[4])
-        writer.write_batch(columns_of(RECORDS[5:]))
+        writer.write_batch(columns_of(records[:4]))
+        writer.write(records[4])
+        writer.write_batch(columns_of(records[5:]))
     assert files_of(tmp_path / "columns") == files_of(tmp_path / "records")
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
+from seqrecorder.codec.encode import PIECE_RECORDS
 from seqrecorder.writing.part import EncodedPiece, PieceEncoder, check_unsorted, write_pieces
 
 
@@ -84,11 +85,11 @@ def test_hooks(tmp_path: Path) -> None:
         sr.commit(tmp_path / "d")
 
 
-def test_chunks_of_a_source_that_come_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_a_source_that_come_in_blocks() -> None:
     """A source whose chunks fill several blocks has one key."""
-    monkeypatch.setattr("seqrecorder.writing.intake.PIECE_RECORDS", 4)
-    pieces = list(encoder(Chunked, params={"chunks": 10}).encode([Chunked("a"), Chunked("b")]))
-    assert [number for number, piece in enumerate(pieces) if piece.key] == [0, 10]
+    chunks = PIECE_RECORDS + 10
+    pieces = list(encoder(Chunked, params={"chunks": chunks}).encode([Chunked("a"), Chunked("b")]))
+    assert [number for number, piece in enumerate(pieces) if piece.key] == [0, chunks]
 
 
 def test_errors(tmp_path: Path) -> None:

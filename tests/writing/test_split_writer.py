@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from faults import names
@@ -93,35 +94,31 @@ def test_abandoned(tmp_path: Path) -> None:
     writer.abandon()
 
 
-@pytest.mark.parametrize("sizes", [(3, 40, 0), (5000, 10, 70_000)], ids=["short", "long"])
-@pytest.mark.parametrize("most_waiting", [1, 20_000, 32 << 20])
+SHARDS = shard_writer._MOST_OPEN + 8
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("sizes", [(3, 40, 0), (5000, 10, 70_000), (700_000, 0)], ids=["short", "long", "huge"])
 def test_shards_that_are_not_kept_open_have_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], most_waiting: int
+    tmp_path: Path, sizes: tuple[int, ...], compression: Any
 ) -> None:
-    """Whether few shards are kept open, or all, their files and the CSV are the same."""
-    data = [bytes([i]) * sizes[i % len(sizes)] for i in range(50)]
-    (tmp_path / "all").mkdir()
-    (tmp_path / "few").mkdir()
-    kept = write(tmp_path / "all", data, 9, shards=8)
-    monkeypatch.setattr(shard_writer, "_MOST_OPEN", 3)
-    monkeypatch.setattr(shard_writer, "_MOST_WAITING", most_waiting)
-    assert write(tmp_path / "few", data, 9, shards=8) == kept
-    for file in names(tmp_path / "all" / "train"):
-        assert (tmp_path / "few" / "train" / file).read_bytes() == (tmp_path / "all" / "train" / file).read_bytes()
-
-
-def test_compressed_shards_that_are_not_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They hold the same records, one stream each, and the same bytes however many records wait."""
-    monkeypatch.setattr(shard_writer, "_MOST_OPEN", 0)
-    data = [np.random.default_rng(i).bytes(i * 40) for i in range(50)]
-    digests = set()
-    for number, most_waiting in enumerate((1, 5000, 32 << 20)):
-        monkeypatch.setattr(shard_writer, "_MOST_WAITING", most_waiting)
-        directory = tmp_path / str(number)
-        directory.mkdir()
-        info = write(directory, data, 9, shards=8, compression="GZIP")
-        for i, shard in enumerate(info.shards):
-            parts = RecordReader(directory / "train" / shard.name, "GZIP")
-            assert [item for part in parts for item in part] == data[i::8]
-        digests.add(tuple(shard.sha256 for shard in info.shards))
-    assert len(digests) == 1
+    """Whether many shards are written together or each alone, their files are the same, and the CSV is in order."""
+    rows = [(i // SHARDS, i % SHARDS) for i in range(SHARDS * 20)]
+    data = [bytes([row]) * (sizes[row % len(sizes)] if n >= shard_writer._MOST_OPEN else n) for row, n in rows]
+    waiting = sum(len(item) for item, (_, n) in zip(data, rows, strict=True) if n >= shard_writer._MOST_OPEN)
+    assert (waiting > shard_writer._MOST_WAITING) is (sizes[0] == 700_000)
+    info = write(tmp_path, data, 10, shards=SHARDS, compression=compression)
+    for n, shard in enumerate(info.shards):
+        (tmp_path / str(n)).mkdir()
+        [alone] = write(tmp_path / str(n), data[n::SHARDS], 9, shards=1, compression=compression).shards
+        assert attrs.evolve(alone, name=shard.name, start=n, step=SHARDS) == shard
+        for suffix in (".tfrecord", ".lengths"):
+            one, other = (
+                (path / name).with_suffix(suffix)
+                for path, name in ((tmp_path / "train", shard.name), (tmp_path / str(n) / "train", alone.name))
+            )
+            assert one.read_bytes() == other.read_bytes()
+        parts = RecordReader(tmp_path / "train" / shard.name, compression)
+        assert [item for part in parts for item in part] == data[n::SHARDS]
+    lines = (tmp_path / "train" / "examples.csv").read_text().splitlines()
+    assert lines[1:] == [f"{n},{row},{len(item)},{len(item)}" for item, (row, n) in zip(data, rows, strict=True)]

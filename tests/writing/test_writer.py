@@ -2,6 +2,7 @@ import csv
 import dataclasses
 import errno
 import hashlib
+import itertools
 import math
 import os
 import random
@@ -17,11 +18,10 @@ from faults import FailAt, names
 from written_records import Clip, Item, items
 
 import seqrecorder as sr
-from seqrecorder.codec import encode as pieces
+from seqrecorder.codec.encode import PIECE_RECORDS
 from seqrecorder.storage import shard_writer
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord import walk_frames
-from seqrecorder.writing import intake as record_source
 
 
 def keys(path: Path, split: str) -> list[str]:
@@ -213,20 +213,19 @@ def test_first_record_over_the_limit(tmp_path: Path) -> None:
 
 def test_few_files_are_open(tmp_path: Path) -> None:
     """Shards that are full are closed, so that their number has no limit."""
-    shard, most = Path("/proc/self/fd"), 0
+    seen: list[int] = []
+    calls = itertools.count()
 
-    def stream() -> Any:
-        nonlocal most
-        for i in range(3000):
-            most = max(most, len(list(shard.iterdir())) if i % 100 == 0 else 0)
-            yield Item(f"k{i}", ids=np.arange(50))
+    def count_files(_name: str, _path: Any) -> None:
+        if next(calls) % 25 == 0:
+            seen.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208 - without the cost of paths
 
-    before = len(list(shard.iterdir()))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_source, "PIECE_RECORDS", 64)
-        manifest = sr.write(stream(), tmp_path / "d", shard_bytes=1000)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with on_fault_point(count_files):
+        manifest = sr.write((Item(f"k{i}", ids=np.arange(50)) for i in range(3000)), tmp_path / "d", shard_bytes=1000)
     assert len(manifest.splits["train"].shards) > 1000
-    assert most < before + 20
+    assert len(seen) > 100
+    assert before < max(seen) < before + 20
 
 
 def test_empty_dataset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -358,19 +357,16 @@ class Changing:
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ([1, 100], "record 1.*columns of the first record"),
+        ([1, 100], "columns of the first record"),
         ([200], "expected a dict"),
         ([300], "to_csv_row failed: Key"),
     ],
 )
-@pytest.mark.parametrize("chunk", [1, 8192])
-def test_csv_hook_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: list[int], message: str, chunk: int
-) -> None:
+@pytest.mark.parametrize("before", [0, PIECE_RECORDS - 1])
+def test_csv_hook_fails(tmp_path: Path, numbers: list[int], message: str, before: int) -> None:
     """A `to_csv_row` that gives other columns than before, or none, is an error that names the record."""
-    monkeypatch.setattr(record_source, "PIECE_RECORDS", chunk)
-    with pytest.raises(sr.RecordError, match=message):
-        sr.write(map(Changing, numbers), tmp_path / "d", csv=True)
+    with pytest.raises(sr.RecordError, match=rf"record {before + len(numbers) - 1}\b.*{message}"):
+        sr.write(map(Changing, [*[1] * before, *numbers]), tmp_path / "d", csv=True)
     assert names(tmp_path) == []
 
 
@@ -437,14 +433,13 @@ def test_bad_record(tmp_path: Path) -> None:
         sr.write(items(1), tmp_path / "d", schema=Clip)
 
 
-def test_errors_are_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_not_swallowed(tmp_path: Path) -> None:
     """A caller who goes on after an error gets it again, and no dataset: records before it were lost with it."""
-    monkeypatch.setattr(record_source, "PIECE_RECORDS", 4)
     bad = Item("bad")
     bad.ids = "x"
     seen = 0
     with pytest.raises(sr.RecordError, match="bad"), sr.Writer(tmp_path / "d", Item) as writer:  # noqa: PT012
-        for record in [*items(5), bad, *items(20, 10)]:
+        for record in [*items(5), bad, *items(PIECE_RECORDS + 20, 10)]:
             try:
                 writer.write(record)
             except sr.RecordError:
@@ -476,16 +471,19 @@ def test_existing_destination(tmp_path: Path) -> None:
 # Keys
 
 
-def test_duplicate_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicate_keys(tmp_path: Path) -> None:
     """A key that comes twice is an error naming both positions, or left out and counted."""
-    monkeypatch.setattr(record_source, "PIECE_RECORDS", 3)
-    records = [*items(5), Item("k1", "later"), Item("x"), Item("x", "later")]
-    with pytest.raises(sr.DuplicateKeyError, match="record 5 .key 'k1'.: has the key of record 1;"):
+    count = PIECE_RECORDS + 5
+    records = [*items(count), Item("k1", "later"), Item("x"), Item("x", "later")]
+    with pytest.raises(sr.DuplicateKeyError, match=f"record {count} .key 'k1'.: has the key of record 1;"):
         sr.write(records, tmp_path / "d")
     assert names(tmp_path) == []
     manifest = sr.write(records, tmp_path / "d", on_duplicate="first")
-    assert (manifest.records, manifest.skipped, manifest.splitting.sources) == (6, 2, 8)
-    assert [(r.key, r.group) for r in sr.read_records(tmp_path / "d")][-2:] == [("k4", "g4"), ("x", "")]
+    assert (manifest.records, manifest.skipped, manifest.splitting.sources) == (count + 1, 2, count + 3)
+    assert [(r.key, r.group) for r in sr.read_records(tmp_path / "d")][-2:] == [
+        (f"k{count - 1}", records[count - 1].group),
+        ("x", ""),
+    ]
 
 
 def test_keys_of_numbers_are_shown_as_python_has_them(tmp_path: Path) -> None:
@@ -900,17 +898,19 @@ def test_a_split_that_is_no_plain_name_is_refused_at_once(tmp_path: Path, split:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
 
 
-def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_matter(tmp_path: Path) -> None:
     """However records are gathered for encoding, the bytes are the same."""
-    found = set()
-    for chunk, piece in ((1, 16384), (3, 2), (8192, 16384), (8192, 7)):
-        monkeypatch.setattr(record_source, "PIECE_RECORDS", chunk)
-        monkeypatch.setattr(pieces, "PIECE_RECORDS", piece)
-        for source in (list, iter):
-            destination = tmp_path / f"{chunk}-{piece}-{source.__name__}"
-            sr.write(source(items(50)), destination, splits={"a": 0.5, "b": 0.5}, shard_bytes=500, csv=True)
-            found.add(digest(destination))
-    assert len(found) == 1
+    large = [Item(f"large{i}", ids=np.zeros(300_000, np.int64)) for i in range(9)]  # three fill a piece
+    records = [*items(1000), *large, *items(2000, 1000)]
+    options: dict[str, Any] = {"splits": {"a": 0.5, "b": 0.5}, "shard_bytes": 50_000, "csv": True}
+    for source in (list, iter):
+        sr.write(source(records), tmp_path / source.__name__, **options)
+    for size in (1, 1500):
+        with sr.Writer(tmp_path / str(size), Item, **options) as writer:
+            writer.write(records[0])
+            for start in range(1, len(records), size):
+                writer.write_all(records[start : start + size])
+    assert len({digest(path) for path in tmp_path.iterdir()}) == 1
 
 
 def test_subclass_has_its_own_fields(tmp_path: Path) -> None:
