@@ -81,13 +81,14 @@ def test_an_append_goes_on_with_the_groups(tmp_path):
         sr.write(verses(), tmp_path / "hashed", append=True, split_by=sr.Balanced("book"))
 
 
-def test_balanced_splits_do_not_depend_on_chunks_or_workers(tmp_path, monkeypatch):
+def test_balanced_splits_do_not_depend_on_chunks_or_workers(tmp_path):
     """The order of the records alone decides, and functions give groups too."""
-    manifests = []
-    for number, chunk in enumerate((16384, 7)):
-        monkeypatch.setattr("seqrecorder.writing.intake.PIECE_RECORDS", chunk)
-        rule = sr.Balanced("book" if number else lambda record: record.book)
-        manifests.append(sr.write(iter(verses()), tmp_path / str(number), splits=SHARES, split_by=rule))
+    by_function = sr.Balanced(lambda record: record.book)
+    manifests = [sr.write(iter(verses()), tmp_path / "0", splits=SHARES, split_by=by_function)]
+    with sr.Writer(tmp_path / "1", Verse, splits=SHARES, split_by=sr.Balanced("book")) as writer:
+        for start in range(0, len(verses()), 1100):  # enough in a list to be encoded at once
+            writer.write_all(verses()[start : start + 1100])
+    manifests.append(writer.manifest)
     assert [manifest.splits for manifest in manifests[1:]] == [manifests[0].splits]
     assert manifests[0].splitting.groups == manifests[1].splitting.groups
 

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 import seqrecorder as sr
-from seqrecorder.codec import arrow as codec_tables
+from seqrecorder.codec.arrow import BATCH_ROWS
 
 
 @sr.record
@@ -364,15 +364,22 @@ def test_a_bad_row_is_named_with_its_source_row_and_key(tmp_path, caplog):
     assert "record 2: Point cannot be encoded (in Table)" in caplog.text
 
 
-def test_batches_are_bounded(monkeypatch):
+def test_batches_are_bounded():
     """A large table comes in batches of a bounded size, and positions in errors count from the first."""
-    monkeypatch.setattr(codec_tables, "BATCH_ROWS", 8)
-    records = sr.from_table(TABLE, Utterance)
-    assert [table.num_rows for table in records.tables()] == [8] * 6 + [2]
-    assert list(records) == RECORDS
-    labels = [10**6 if number == 44 else number for number in range(50)]
-    with pytest.raises(sr.RecordError, match=r"record 44 \(key 'k44'\)"):
-        list(sr.from_table(TABLE.set_column(1, "label", pa.array(labels)), Utterance))
+
+    @sr.record
+    class Point:
+        key: str = sr.context(str, key=True)
+        x: int = sr.context("int32")
+
+    rows, bad = BATCH_ROWS + 2, BATCH_ROWS + 1
+    table = pa.table({"key": [f"k{number}" for number in range(rows)], "x": range(rows)})
+    records = sr.from_table(table, Point)
+    assert [batch.num_rows for batch in records.tables()] == [BATCH_ROWS, 2]
+    assert [(point.key, point.x) for point in records] == [(f"k{number}", number) for number in range(rows)]
+    values = pa.array([10**10 if number == bad else number for number in range(rows)])
+    with pytest.raises(sr.RecordError, match=rf"record {bad} \(key 'k{bad}'\)"):
+        list(sr.from_table(table.set_column(1, "x", values), Point))
 
 
 def test_streams_come_once():

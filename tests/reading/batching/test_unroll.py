@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slow_records import Trace, assert_resumes_exactly, assert_same, trace_of, written
 
 import seqrecorder as sr
+from seqrecorder.reading.batching.strategy import WINDOW
 from seqrecorder.reading.batching.unroll import Unroll, deal_records
 
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
@@ -230,10 +231,10 @@ def deal():
 
 
 @pytest.mark.parametrize("batch_size", [2, 5])
-def test_records_are_dealt_over_many_windows(tmp_path: Path, monkeypatch, batch_size: int) -> None:
+def test_records_are_dealt_over_many_windows(tmp_path: Path, batch_size: int) -> None:
     """Slots go on from window to window as if there were one window only, even where one has records without steps."""
-    monkeypatch.setattr("seqrecorder.reading.batching.unroll.WINDOW", 3)
-    lengths = [0] * 22 + np.random.default_rng(3).integers(0, 40, 50).tolist()
+    lengths = [0] * 2 * WINDOW + np.random.default_rng(3).integers(0, 4, 2 * WINDOW).tolist()
+    lengths[-WINDOW - 9 : -WINDOW + 9] = range(30, 48)  # some segments of these are in the window behind
     path = written(lengths, tmp_path / "traces")
     dataset = sr.read(path, batch=Unroll(batch_size, 3))
     assert_same(dataset, list(simulated(lengths, range(len(lengths)), batch_size, 3)))
@@ -258,10 +259,10 @@ def test_shuffled_epochs_hold_every_segment_once(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 5])
-def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
+def test_resumes_exactly_at_every_batch(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
-    monkeypatch.setattr("seqrecorder.reading.batching.unroll.WINDOW", 2)
-    path = written([5, 0, 7, 1, 3], tmp_path / "traces")
+    empty = [0] * (WINDOW - 2)  # fill the windows up without a batch more
+    path = written([5, 0, *empty, 7, 1, *empty, 3], tmp_path / "traces")
     assert_resumes_exactly(
         lambda: sr.read(path, batch=Unroll(2, 3), shuffle=shuffle, seed=1, epochs=2), tmp_path, stride
     )

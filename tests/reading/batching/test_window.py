@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from slow_records import as_numpy, assert_resumes_exactly, assert_same, trace_of, written
 
 import seqrecorder as sr
-from seqrecorder.reading.batching.window import Window
+from seqrecorder.reading.batching.window import _RECORDS, Window
 
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
 LISTS = ("x", "word", "flag")
+EMPTY = [0] * _RECORDS  # as many records as are planned together, without a window in them
 
 
 def starts_of(length, options, times=None):
@@ -187,10 +188,10 @@ def test_windows_of_a_span_are_moved_inside_it(dated, tmp_path: Path) -> None:
     assert "k14" not in starts, "it has more than 20 steps"
 
 
-def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, monkeypatch, stride: int) -> None:
+def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder."""
-    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
-    sr.write(dated, tmp_path / "dated")
+    empty = [Dated(f"empty{number}", [], []) for number in range(2 * _RECORDS)]
+    sr.write([*dated[:6], *empty[::2], *dated[6:11], *empty[1::2], *dated[11:]], tmp_path / "dated")
     window = Window(3, shift=2, horizon=1, time="day", since="2021-03-12", batch_size=4)
     build = lambda: sr.read(tmp_path / "dated", batch=window, shuffle=5, seed=1, epochs=2)  # noqa: E731 - one line
     assert_resumes_exactly(build, tmp_path, stride)
@@ -390,26 +391,26 @@ def test_contents_are_those_of_tf_data(corpus: Path) -> None:
     assert got == expected
 
 
-def test_batches_go_on_over_many_windows_of_records(tmp_path: Path, monkeypatch) -> None:
+def test_batches_go_on_over_many_windows_of_records(tmp_path: Path) -> None:
     """Batches go on from records held together to the next as if all were held together."""
-    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 3)
-    lengths = [0] * 10 + np.random.default_rng(3).integers(0, 20, 30).tolist()
+    lengths = EMPTY + EMPTY + np.random.default_rng(3).integers(0, 9, 2 * _RECORDS + 88).tolist()
     options = Window(4, shift=3, batch_size=17)
     path = written(lengths, tmp_path / "traces")
     assert_same(sr.read(path, batch=options), slow(lengths, range(len(lengths)), options))
 
 
-@pytest.mark.parametrize("records", [3, pytest.param(256, marks=pytest.mark.nightly)])
-def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, records: int) -> None:
+@pytest.mark.parametrize("empty", [EMPTY, pytest.param([], marks=pytest.mark.nightly)], ids=["many", "few"])
+def test_shuffled_epochs_hold_every_window_once(tmp_path: Path, empty: list[int]) -> None:
     """Windows of different records mix; each epoch has an order of its own, the same for the same seed."""
-    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", records)
     options = Window(4, shift=2, batch_size=7, drop_remainder=False)
+    lengths = [*LENGTHS[:5], *empty, *LENGTHS[5:10], *empty, *LENGTHS[10:]]
+    path = written(lengths, tmp_path / "traces")
 
     def build():
-        return sr.read(corpus, batch=options, shuffle=20, seed=5, epochs=3)
+        return sr.read(path, batch=options, shuffle=20, seed=5, epochs=3)
 
     batches = [as_numpy(batch) for batch in build()]
-    plain = windows_in(slow(LENGTHS, range(len(LENGTHS)), options))
+    plain = windows_in(slow(lengths, range(len(lengths)), options))
     got = windows_in(batches)
     epochs = [got[at : at + len(plain)] for at in range(0, len(got), len(plain))]
     assert [sorted(epoch) for epoch in epochs] == [sorted(plain)] * 3
@@ -420,7 +421,7 @@ def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, recor
     for batch in batches:
         for row, (key, index) in enumerate(zip(batch["key"], batch["window_index"], strict=True)):
             number = int(key[1:])
-            expected = row_of(number, LENGTHS[number], index * 2, index, options)
+            expected = row_of(number, lengths[number], index * 2, index, options)
             assert_same(
                 [{name: value[row : row + 1] for name, value in batch.items()}],
                 [{name: value[np.newaxis] for name, value in expected.items()}],
@@ -428,10 +429,9 @@ def test_shuffled_epochs_hold_every_window_once(corpus: Path, monkeypatch, recor
 
 
 @pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 20])
-def test_resumes_exactly_at_every_batch(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
+def test_resumes_exactly_at_every_batch(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
-    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
-    path = written([5, 0, 9, 1, 4], tmp_path / "traces")
+    path = written([5, *EMPTY, 9, 1, *EMPTY, 4], tmp_path / "traces")
     options = Window(3, shift=2, batch_size=3)
     assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
 
@@ -627,10 +627,9 @@ def test_values_are_those_at_the_steps_that_were_drawn(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 20])
-def test_what_is_drawn_resumes_exactly(tmp_path: Path, monkeypatch, shuffle: int, stride: int) -> None:
+def test_what_is_drawn_resumes_exactly(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A restored iterator draws what the one that was saved would have drawn."""
-    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
-    path = written([5, 0, 19, 1, 14], tmp_path / "traces")
+    path = written([5, *EMPTY, 19, 1, *EMPTY, 14], tmp_path / "traces")
     options = Window(3, shift=2, batch_size=3, jitter=3, max_windows=3)
     assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
 
