@@ -13,7 +13,7 @@ import seqrecorder as sr
 from seqrecorder.dataset import manifest as manifest_module
 from seqrecorder.dataset import shard_set
 from seqrecorder.reading import order_and_seeds as record_stream
-from seqrecorder.reading import read_records
+from seqrecorder.storage.shard_reader import block_for
 
 
 @sr.record
@@ -26,23 +26,28 @@ ROWS = [Row(f"k{n}", np.arange(n % 5)) for n in range(101)]
 
 
 @pytest.mark.parametrize("compression", [None, "GZIP"])
-def test_many_dealt_shards_are_read_in_written_order(tmp_path, monkeypatch, compression):
-    """However few bytes of each are read at a time, records come in written order; and damage is found."""
+def test_many_dealt_shards_are_read_in_written_order(tmp_path, compression):
+    """Though each is read in several blocks, records come in written order; and damage is found."""
     path = tmp_path / "rows"
-    sr.write(ROWS, path, shards=7, compression=compression)
-    for options in ({}, {"shard": (1, 2)}, {"check": "full"}):
-        many = list(sr.read_records(path, schema=Row, **options))
-        with monkeypatch.context() as patch:
-            patch.setattr(read_records, "_BLOCKS", 1)
-            patch.setattr(read_records, "_LEAST_BLOCK", 50)
-            patch.setattr(read_records, "_WINDOW", 20)
-            assert many == list(sr.read_records(path, schema=Row, **options))
-    assert list(sr.read_records(path, schema=Row)) == ROWS
-    shard = path / "train" / "train-00002-of-00007.tfrecord"
+    ids = [np.arange(2000 + n) for n in range(5)]
+    rows = [Row(f"k{n}", ids[n % 5]) for n in range(1200)]
+    written = sr.write(rows, path, shards=3, compression=compression)
+    assert compression or written.bytes > 3 * block_for(written.bytes // len(rows))
+
+    def read(**options):
+        found = sr.read_records(path, schema=Row, **options)
+        return [(int(row.key[1:]), row.ids.size, int(row.ids.sum())) for row in found]
+
+    expected = [(n, row.ids.size, int(row.ids.sum())) for n, row in enumerate(rows)]
+    assert read() == read(check="full") == expected
+    parts = [read(shard=(index, 2)) for index in range(2)]
+    assert [sorted(part) for part in parts] == parts
+    assert sorted(parts[0] + parts[1]) == expected
+    shard = path / "train" / "train-00002-of-00003.tfrecord"
     data = bytearray(shard.read_bytes())
     data[-9] ^= 1
     shard.write_bytes(data)
-    with pytest.raises(sr.ShardReadError, match=r"00002-of-00007.*damaged"):
+    with pytest.raises(sr.ShardReadError, match=r"00002-of-00003.*damaged"):
         list(sr.read_records(path))
 
 
