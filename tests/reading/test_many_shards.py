@@ -30,7 +30,7 @@ def test_many_dealt_shards_are_read_in_written_order(tmp_path, compression):
     """Though each is read in several blocks, records come in written order; and damage is found."""
     path = tmp_path / "rows"
     ids = [np.arange(2000 + n) for n in range(5)]
-    rows = [Row(f"k{n}", ids[n % 5]) for n in range(1200)]
+    rows = [Row(f"k{n}", ids[n % 5]) for n in range(2000)]
     written = sr.write(rows, path, shards=3, compression=compression)
     assert compression or written.bytes > 3 * block_for(written.bytes // len(rows))
 
