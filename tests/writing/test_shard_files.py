@@ -15,14 +15,18 @@ import seqrecorder as sr
 from seqrecorder.storage import shard_writer
 from seqrecorder.storage.files import on_fault_point, read_lengths
 from seqrecorder.storage.shard_reader import RecordReader, peek
-from seqrecorder.storage.shard_writer import ShardWriter
+from seqrecorder.storage.shard_writer import OpenShards, ShardWriter
 
 
 def write(
-    directory: Path, data: list[bytes], compression: str | None = None, parts: int = 3
+    directory: Path,
+    data: list[bytes],
+    compression: str | None = None,
+    parts: int = 3,
+    open_shards: OpenShards | None = None,
 ) -> tuple[Path, np.ndarray]:
     path = directory / "x.tfrecord"
-    shard = ShardWriter(path, directory / "x.lengths", compression)
+    shard = ShardWriter(path, directory / "x.lengths", compression, open_shards)
     try:
         for start in range(0, len(data), parts):
             part = data[start : start + parts]
@@ -52,10 +56,12 @@ def test_empty_shard(tmp_path: Path) -> None:
     assert (table.shape, (tmp_path / "x.lengths").stat().st_size, peek(path, None, 1)) == ((0, 2), 0, [])
 
 
-@pytest.mark.parametrize("most_open", [0, 32])
-def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int) -> None:
+@pytest.mark.parametrize("stays_open", [False, True])
+def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stays_open: bool) -> None:
     """An error at the 1st, 2nd, ... operation is a ShardWriteError with the file, the records and the bytes so far."""
-    monkeypatch.setattr(shard_writer, "_MOST_OPEN", most_open)
+    open_shards = OpenShards()
+    while not stays_open and open_shards.take_place():
+        pass  # as if other shards were open
     monkeypatch.setattr(shard_writer, "_MOST_WAITING", 0)
     messages = []
     for number in range(1, 100):
@@ -63,7 +69,7 @@ def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.Monke
         hook = FailAt(number, OSError(errno.ENOSPC, "No space left on device"))
         try:
             with on_fault_point(hook):
-                write(tmp_path / str(number), [b"abc"] * 6)
+                write(tmp_path / str(number), [b"abc"] * 6, open_shards=open_shards)
         except sr.ShardWriteError as error:
             assert error.errno == errno.ENOSPC
             assert Path(str(error.path)).parent == tmp_path / str(number)
