@@ -542,7 +542,7 @@ class _Grouped:
             matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
             known = tf.reduce_any(matches, 1)
             lost = tf.unique(tf.boolean_mask(keys, tf.logical_not(known)))[0]
-            message = f"normalize: no statistics of these values of {by!r} (leave them out: where({by}=list(stats.by)))"
+            message = f"normalize: no statistics of these values of {by!r} (leave their records out, by `where`)"
             with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
                 return checked(tf.argmax(matches, 1), known, message, lost)
 

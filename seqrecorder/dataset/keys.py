@@ -406,9 +406,9 @@ class UniqueKeys:
             other = int(earlier[first]) - self._old_count
             where = f"record {other}" if other >= 0 else f"a record that is in {self._old_label} already"
             raise DuplicateKeyError(
-                f"has the key of {where}; records do not grow, so a longer series is written again: make keys unique, "
-                "as with the file's name, number the chunks by chunk=True, or pass on_duplicate='first', which drops "
-                f"{doubled.size} of the {usable.size} records checked here",
+                f"has the key of {where}; make keys unique, as with the file's name, or pass on_duplicate='first', "
+                f"which drops {doubled.size} of the {usable.size} records checked here. An append extends no record. "
+                "Number chunks by chunk=True; write stored chunks again under a class without `split`",
                 position=int(positions[first]),
                 key=getattr(records[usable[first]], self._key.name),
             )

@@ -110,7 +110,7 @@ def _added(field: Field, stored: Sequence[Field], wanted: Sequence[Field], sourc
     if not field.may_lack:
         unread = {source.name for source in sources.values() if source is not None}
         near = [other.name for other in stored if other.name not in unread and _kind(other) == _kind(field)]
-        hint = f"; if it was renamed, declare renamed_from={near[0]!r}" if near else ""
+        hint = f"; if it was renamed, declare renamed_from={' or '.join(map(repr, near[:5]))}" if near else ""
         return Change(field.name, f"{what}, and has no default{hint}", compatible=False)
     aligned = [
         other.name

@@ -298,7 +298,7 @@ def test_groups_without_statistics_are_an_error(corpus) -> None:
     """They have no scale; the error names the field and the values, and no command that finds no fault in them."""
     stats = sr.stats(sr.open(corpus)["train"].where(label="a"), by="label")
     for batch in (sr.Pad(4), sr.Window(1), sr.Pack(16, 2)):
-        told = r"no statistics of these values of .*label.* \(leave them out: where\(label=list.*\] \[(\\?\"|')?b\W*\]"
+        told = r"no statistics of these values of .*label.* \(leave their records out.* \[(\\?\"|')?b\W*\]"
         with pytest.raises(tf.errors.InvalidArgumentError, match=told) as caught:
             list(sr.read(corpus, "eval", batch=batch, fields=["level", "label"], normalize=stats))
         assert "verify" not in str(caught.value)

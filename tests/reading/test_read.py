@@ -356,7 +356,7 @@ def test_read_records_rebuilds_the_class(corpus: Path) -> None:
     assert record.words.tolist() == RECORDS[0].words.tolist()
 
 
-def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
+def test_data_that_lacks_a_field_are_filled(corpus: Path, tmp_path: Path) -> None:
     """A field that the class has and the data lack takes its default; without one it is refused by name."""
 
     @sr.record
@@ -383,6 +383,19 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
         "ids: dtype int64 in the data, int32 in the class",
         "mood: not in the data (context str), and has no default; if it was renamed, declare renamed_from='key'",
     )
+
+    @sr.record
+    class Old:
+        speaker: str = sr.context(str)
+        language: str = sr.context(str)
+
+    @sr.record
+    class New:
+        lang: str = sr.context(str)
+
+    sr.write([Old("s1", "en")], tmp_path / "two")
+    with pytest.raises(sr.SchemaMismatchError, match="declare renamed_from='speaker' or 'language'"):
+        sr.read(tmp_path / "two", schema=New)
 
 
 @pytest.mark.parametrize(

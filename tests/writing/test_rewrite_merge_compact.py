@@ -68,7 +68,7 @@ def test_selections_find_splits_and_keep_keys_apart(corpus: sr.Corpus, tmp_path:
     )
     assert new.to_json() == old.to_json()
     twice = corpus.all()[[0, 1, 0]]
-    with pytest.raises(sr.DuplicateKeyError, match="has the key of record 0; .*records do not grow.* chunks"):
+    with pytest.raises(sr.DuplicateKeyError, match="has the key of record 0; .*which drops 1 of the 3 records"):
         sr.write(twice, tmp_path / "twice")
     assert sr.write(twice, tmp_path / "twice", on_duplicate="first").records == 2
     sr.write(corpus.all()[2:4], tmp_path / "twice", append=True)
@@ -134,6 +134,8 @@ def test_a_rewrite_keeps_chunks_without_numbers(tmp_path: Path) -> None:
     assert list(sr.read_records(path)) == chunks
     manifest = sr.rewrite(path, drop=sr.open(path).all().where(key="c"), csv=True)
     assert (manifest.records, manifest.skipped) == (3, 1)
+    with pytest.raises(sr.DuplicateKeyError, match="stored chunks again under a class without `split`"):
+        sr.rewrite(path, schema=Passage)
     assert sr.rewrite(path, on_duplicate="first").records == 1
     with pytest.raises(sr.DuplicateKeyError):
         sr.merge([path, path], tmp_path / "twice")
