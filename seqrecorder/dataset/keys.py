@@ -282,8 +282,8 @@ class UniqueKeys:
     Args:
         schema: schema of the records.
         on_duplicate: treatment of a second record with the same key: `error`, or `first` to drop it.
-        needs: value of the property `needs` for the original class, if `schema` was rebuilt from a manifest and lacks
-            the hooks; empty to count all records as new.
+        needs: names of the fields that identify a record, if the hooks of the class do not decide that; empty to count
+            all records as new.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class UniqueKeys:
         self._key = schema.key_field if needs is None or needs else None
         # Chunks that the caller writes as records share a key and differ in the chunk number. If the class has the hook
         # `split`, records are not split into chunks yet.
-        chunks_itself = callable(getattr(schema.record_class, "split", None))
+        chunks_itself = needs is None and callable(getattr(schema.record_class, "split", None))
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
         if needs is not None and self._chunk is not None and self._chunk.name not in needs:
             self._chunk = None
@@ -408,7 +408,7 @@ class UniqueKeys:
             raise DuplicateKeyError(
                 f"has the key of {where}; make keys unique, as with the file's name, or pass on_duplicate='first', "
                 f"which drops {doubled.size} of the {usable.size} records checked here. An append extends no record. "
-                "Number chunks by chunk=True; write stored chunks again under a class without `split`",
+                "Number chunks by chunk=True, and write stored chunks again as a selection, not as a list",
                 position=int(positions[first]),
                 key=getattr(records[usable[first]], self._key.name),
             )

@@ -116,9 +116,7 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
     files = [manifest.assets[KEYS] for _, manifest in owners]
     for (_, part), path, digest in zip(owners, files, in_threads(sha256, files), strict=True):
         if digest != part.asset_infos[KEYS].sha256:
-            raise ShardReadError(
-                f"{path}: damaged or replaced, its digest differs from the manifest; {advice(part.path)}", path=path
-            )
+            raise ShardReadError(f"{path}: its digest differs from the manifest; {advice(part.path)}", path=path)
     readers = [*map(SortedHashes, files)]
     if old.manifest is not None and old.text is not None:
         known = open_key_index(old.manifest.path, old.text, keys.needs)
@@ -422,9 +420,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
     more = join([str(name) for name in there if name not in wanted], 20)
     text = f"expected {number_of(count, 'part')} of {source.destination}, got {len(there)}"
     if is_short:
-        raise DatasetNotFoundError(
-            f"{text}{missing and '; missing: '}{missing}; write them, and commit again", path=source.path
-        )
+        raise DatasetNotFoundError(f"{text}{missing and '; missing: '}{missing}; write them first", path=source.path)
     if more:
         raise DatasetError(
             f"{text}, with {more} as well; remove from {source.path} the parts of earlier jobs, and commit again",

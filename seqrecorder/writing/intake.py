@@ -63,21 +63,24 @@ class LifeCycle:
         schema: schema to write.
         params: keyword arguments of the hooks.
         rows: whether to format a CSV line for each record.
+        splits: whether `split` runs; stored chunks are not split again.
 
     Attributes:
         schema: schema to write.
         params: keyword arguments of the hooks.
         rows: whether to format a CSV line for each record.
-        has_hooks: whether the class has `load` or `split`.
+        splits: whether `split` runs.
+        has_hooks: whether the class has `load`, or `split` to run.
     """
 
-    def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
-        self.schema, self.params, self.rows = schema, params, rows
+    def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False, splits: bool = True) -> None:
+        self.schema, self.params, self.rows, self.splits = schema, params, rows, splits
         self._encoder = RecordEncoder(schema)
         self._reasons: list[str] = []
         record_class = schema.record_class
-        self.has_hooks = any(callable(getattr(record_class, name, None)) for name in ("load", "split"))
-        self._hooks = Hooks(schema, params, self._reasons) if self.has_hooks else None
+        hooks = ("load", "split") if splits else ("load",)
+        self.has_hooks = any(callable(getattr(record_class, name, None)) for name in hooks)
+        self._hooks = Hooks(schema, params, self._reasons, splits=splits) if self.has_hooks else None
         self._size = sizer(schema)
         wide = {f.name for f in schema.fields if f.is_list or f.shape or f.sparse is not None}
         self._columns = [attribute.name for attribute in attrs.fields(record_class) if attribute.name not in wide]
@@ -134,12 +137,10 @@ class LifeCycle:
             if error.position is not None:  # replace the index in this block by the position of the source
                 error.position = int(positions[error.position])
             raise
-        columns = rows = None
+        names = rows = None
         if self.rows and count:
-            columns, rows = self.lines(sources.records, positions.tolist())
-        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), reasons, done).only(
-            sources.kept
-        )
+            names, rows = self.lines(sources.records, positions.tolist())
+        return Block(*encoded, positions, sources.splits, names, rows, list(skipped), reasons, done).only(sources.kept)
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
@@ -174,9 +175,7 @@ class LifeCycle:
         if isinstance(row, (list, tuple)) and row:  # the items of a list have no names, so number them
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:
-            raise RecordError(
-                f"{self.schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}", position=position
-            )
+            raise RecordError(f"{self.schema.name}.to_csv_row: expected a dict or list, got {row!r}", position=position)
         return row
 
 
@@ -247,6 +246,8 @@ class RecordStream:
                 )
             else:
                 rows.append((split, source))
+        stored = [rows_of(source).store.manifest.schema for _, source in self.columns if isinstance(source, Selection)]
+        self.stored = stored if len(stored) == len(sources) else []
         sizes = [len(source) if isinstance(source, Sized) else None for _, source in rows]
         self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
         self.turn: tuple[str | None, Dictionaries] | None = None

@@ -52,16 +52,18 @@ class Hooks:
         schema: schema of the class.
         params: keyword arguments of the hooks.
         reasons: list that collects the reasons why hooks skipped sources.
+        splits: whether `split` runs, if the class has it.
 
     Attributes:
         loads: whether the class has `load`.
-        splits: whether the class has `split`.
+        splits: whether `split` runs.
     """
 
-    def __init__(self, schema: Schema, params: Mapping[str, Any], reasons: list[str]) -> None:
+    def __init__(self, schema: Schema, params: Mapping[str, Any], reasons: list[str], *, splits: bool = True) -> None:
         self._schema, self._reasons, self._snapshot = schema, reasons, snapshotter(schema)
         self._params = {name: hook_params(schema.record_class, name, params) for name in ("load", "split")}
-        self.loads, self.splits = (callable(getattr(schema.record_class, name, None)) for name in ("load", "split"))
+        self.loads, has_split = (callable(getattr(schema.record_class, name, None)) for name in ("load", "split"))
+        self.splits = splits and has_split
 
     def run(self, position: int, source: Any) -> collections.deque[Any]:
         """Run the hooks of one source; return its records, none if a hook skips it."""
@@ -87,9 +89,7 @@ class Hooks:
         """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
         hook = getattr(record, name, None)
         if hook is None:
-            raise RecordError(
-                f"expected a record of class {self._schema.name}, got {type(record).__name__}", position=position
-            )
+            raise RecordError(f"expected a {self._schema.name}, got {type(record).__name__}", position=position)
         try:
             result = hook(**self._params[name])
             if name == "load":

@@ -176,6 +176,7 @@ def merge(
     rule = None if routed or options.get("append") else _common_rule(inputs)
     if rule is not None:
         writer.keep_splitting(rule)
+    writer.keep_chunks([rows.store.manifest.schema for rows in inputs])
     with writer:
         for rows in inputs:
             if routed:

@@ -26,7 +26,7 @@ from seqrecorder.writing.columns import Block
 from seqrecorder.writing.intake import LifeCycle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -39,17 +39,15 @@ _RESULT_BYTES = 32 << 20  # a worker stops after this many bytes, and encodes th
 _state: dict[str, Any] = {"starts": False}  # state of a worker process, such as its `LifeCycle`
 
 
-def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -> tuple[bytes, bytes]:
-    """Build the two start messages for a worker: the state of this process, and the task.
+def instructions(life_cycle: LifeCycle) -> tuple[bytes, bytes]:
+    """Build the two start messages for a worker: the state of this process, and what its `LifeCycle` is made of.
 
-    Args:
-        record_class: class of the records, which the worker imports by name.
-        params: keyword arguments of the hooks of the class.
-        rows: whether to format a CSV line for each record.
+    The worker imports the record class by name.
     """
     preparation = spawn.get_preparation_data("seqrecorder-worker")
     del preparation["authkey"]  # needed only for connections of multiprocessing
-    return pickle.dumps(preparation), pickle.dumps((record_class, dict(params), rows))
+    options = {"rows": life_cycle.rows, "splits": life_cycle.splits}
+    return pickle.dumps(preparation), pickle.dumps((life_cycle.schema.record_class, dict(life_cycle.params), options))
 
 
 # In the worker ------------------------------------------------------------------------------------------------------
@@ -65,8 +63,8 @@ def _prepare(preparation: bytes) -> None:
 
 def _begin(data: bytes) -> None:
     """Create the `LifeCycle` of a worker."""
-    record_class, params, rows = pickle.loads(data)  # noqa: S301 - from the parent
-    _state["life_cycle"] = LifeCycle(Schema.of(record_class), params, rows=rows)
+    record_class, params, options = pickle.loads(data)  # noqa: S301 - from the parent
+    _state["life_cycle"] = LifeCycle(Schema.of(record_class), params, **options)
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
@@ -262,7 +260,7 @@ class PoolEncoder:
         if _state["starts"]:  # this is a worker, which runs the main script to import its classes
             raise OptionError("a script that uses workers= needs `if __name__ == '__main__':` around its work")
         try:
-            self._begin = instructions(schema.record_class, life_cycle.params, rows=life_cycle.rows)
+            self._begin = instructions(life_cycle)
         except Exception as error:
             reason = f"the class {schema.record_class.__qualname__} and params must reach other processes, and cannot"
             if workers != "auto":

@@ -40,7 +40,7 @@ from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, Shar
 from seqrecorder.writing.workers import PoolEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -299,6 +299,7 @@ class Writer(Generic[R]):
     """
 
     manifest: Manifest
+    _splits = True  # whether the hook `split` runs
 
     @overload
     def __init__(
@@ -380,7 +381,7 @@ class Writer(Generic[R]):
         options = self.options
         with contextlib.ExitStack() as stack:
             stack.enter_context(cleanup_when_terminated())
-            self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
+            self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv, splits=self._splits)
             encoder: LifeCycle | PoolEncoder = self._life_cycle
             if options.workers != 1:
                 encoder = PoolEncoder(self._life_cycle, options.workers)
@@ -527,6 +528,16 @@ class Writer(Generic[R]):
         """Store a splitting rule in the manifest, so that a rewrite keeps that of the old dataset."""
         self._splitting = splitting
 
+    def keep_chunks(self, stored: Sequence[Schema]) -> None:
+        """Write chunks, if stored records are such: `split` does not run, and the number of a chunk is part of its key.
+
+        Args:
+            stored: schemas of the datasets that hold all records to write.
+        """
+        needs = [field.name for field in self.schema.fields if field.key or field.chunk]
+        if stored and all(any(field.chunk for field in schema.fields) for schema in stored):
+            self._splits, self._keys = False, UniqueKeys(self.schema, self.options.on_duplicate, needs=needs)
+
     def keep_history(self, old: Manifest, *, keys: bool) -> None:
         """Continue the history of the dataset to rewrite: its splitting rule, its skipped records, and its keys.
 
@@ -536,6 +547,7 @@ class Writer(Generic[R]):
         """
         self.keep_splitting(old.splitting)
         self._skipped = old.skipped, old.skip_reasons
+        self.keep_chunks([old.schema])
         if keys:
             self._keys = UniqueKeys(self.schema, "error", needs=[])
 
@@ -578,10 +590,8 @@ class Writer(Generic[R]):
             manifest = combine(self._old, manifest)
         known = None
         if self._remote is not None and self._uploads is not None:
-            replaces = self._old is not None or self.options.overwrite
-            self.manifest = self._remote.publish(
-                manifest, self._staging.path, overwrite=replaces, there=self._uploads.sent
-            )
+            over = self._old is not None or self.options.overwrite
+            self.manifest = self._remote.publish(manifest, self._staging.path, overwrite=over, there=self._uploads.sent)
         else:
             known = self._known_stats()
             self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
@@ -662,6 +672,7 @@ def write(
     """
     stream, wanted = stream_of(records, schema, options)
     writer = Writer[Any](destination, wanted, **options)
+    writer.keep_chunks(stream.stored)
     with writer:
         writer.write_all(stream)
     return writer.manifest

@@ -166,7 +166,7 @@ def test_unknown_parameter(tmp_path):
         ([Breaking("a")], {}, "record 0.*Breaking.split failed: ZeroDivisionError: mine"),
         ([Returning("a")], {}, "record 0.*Returning.split: expected records .*got Returning"),
         ([Recording("a"), Renewed("b")], {}, "record 1"),
-        ([Recording("a"), 3], {}, "record 1.*expected a record of class Recording, got int"),
+        ([Recording("a"), 3], {}, "record 1.*expected a Recording, got int"),
     ],
 )
 def test_hook_that_fails(tmp_path, sources, params, message):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -122,6 +123,61 @@ def test_bytes_are_copied_beside_a_csv(tmp_path: Path, way: str) -> None:
     assert shards(there, "train") == before
 
 
+@sr.record
+class Chapter:
+    key: str = sr.context(str, key=True)
+    chunk: int = sr.context("int32", chunk=True, default=0)
+    ids: np.ndarray = sr.feature_list("int64", default=())
+
+    def split(self) -> Iterator[Any]:
+        for number, start in enumerate(range(0, len(self.ids), 3)):
+            yield attrs.evolve(self, chunk=number, ids=self.ids[start : start + 3])
+
+
+@sr.record
+class Counted(Chapter):
+    count: int = sr.context("int64", deferred=True, default=None)
+
+    def load(self) -> None:
+        self.count = len(self.ids)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_stored_chunks_are_not_split_again(tmp_path: Path, workers: int) -> None:
+    """Under a class with `split`, stored chunks keep their numbers, and are told apart by them; lists are sources."""
+    whole, path = [Chapter(f"c{i}", ids=np.arange(3 * i + 1)) for i in range(5)], tmp_path / "d"
+    sr.write(whole, path)
+    chunks = list(sr.read_records(path, schema=Chapter))
+    assert [(each.key, each.chunk) for each in chunks[:3]] == [("c0", 0), ("c1", 0), ("c1", 1)]
+
+    def read(name: str = "new") -> list[Any]:
+        return list(sr.read_records(tmp_path / name, schema=Chapter))
+
+    for selection in (sr.open(path).all(), sr.open(path, schema=Chapter).all()):
+        sr.write(selection, tmp_path / "new", schema=Chapter, overwrite=True, workers=workers)
+        assert read() == chunks
+    sr.merge([path], tmp_path / "new", schema=Chapter, overwrite=True)
+    assert read() == chunks
+    sr.write(sr.open(path).all(), tmp_path / "more", schema=Counted, workers=workers)
+    assert read("more") == chunks
+    assert [each.count for each in sr.read_records(tmp_path / "more")] == [len(each.ids) for each in chunks]
+    sr.rewrite(tmp_path / "new", drop=sr.open(tmp_path / "new").all()[[2, 5]], schema=Chapter)
+    sr.write(sr.open(path).all(), tmp_path / "new", schema=Chapter, append=True, on_duplicate="first")
+    assert sorted(read(), key=lambda each: (each.key, each.chunk)) == chunks
+    sr.rewrite(tmp_path / "new", schema=Counted, workers=workers)
+    assert sr.write(whole, tmp_path / "new", schema=Counted, append=True, on_duplicate="first").records == len(chunks)
+    with pytest.raises(sr.DuplicateKeyError, match="record 2 .key 'c1'.: has the key of record 1"):
+        sr.write(chunks, tmp_path / "list")
+    plain = sr.write([Whole(each.key, each.ids) for each in whole], tmp_path / "unsplit")
+    assert sr.write(sr.open(plain.path).all(), tmp_path / "split", schema=Chapter).records == len(chunks)
+
+
+@sr.record
+class Whole:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64", default=())
+
+
 def test_a_rewrite_keeps_chunks_without_numbers(tmp_path: Path) -> None:
     """Chunks that share their key stay, and so does the count of what hooks left out; other duplicates are found."""
     path = tmp_path / "d"
@@ -134,7 +190,7 @@ def test_a_rewrite_keeps_chunks_without_numbers(tmp_path: Path) -> None:
     assert list(sr.read_records(path)) == chunks
     manifest = sr.rewrite(path, drop=sr.open(path).all().where(key="c"), csv=True)
     assert (manifest.records, manifest.skipped) == (3, 1)
-    with pytest.raises(sr.DuplicateKeyError, match="stored chunks again under a class without `split`"):
+    with pytest.raises(sr.DuplicateKeyError, match="stored chunks again as a selection, not as a list"):
         sr.rewrite(path, schema=Passage)
     assert sr.rewrite(path, on_duplicate="first").records == 1
     with pytest.raises(sr.DuplicateKeyError):

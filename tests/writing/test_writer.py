@@ -429,7 +429,7 @@ def test_bad_record(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     with pytest.raises(sr.RecordError, match="record 1.*class Item, got Clip"):
         sr.write([*items(1), Clip("x")], tmp_path / "d")
-    with pytest.raises(sr.RecordError, match="record 0.*class Clip, got Item"):
+    with pytest.raises(sr.RecordError, match="record 0.*a Clip, got Item"):
         sr.write(items(1), tmp_path / "d", schema=Clip)
 
 

@@ -175,11 +175,9 @@ class NextQueuedSequenceBatch:
         """
         import tensorflow as tf
 
-        initial = self._initial[state_name]
+        initial, saved = self._initial[state_name], self._saved[state_name]
         with quiet():
-            state = tf.compat.v1.py_func(
-                self._saved[state_name].load, [self.key, self.sequence, initial], initial.dtype
-            )
+            state = tf.compat.v1.py_func(saved.load, [self.key, self.sequence, initial], initial.dtype)
         state.set_shape(initial.shape)
         return state
 
