@@ -252,7 +252,7 @@ def test_sparse_steps_have_no_side(tmp_path: Path) -> None:
             [batch] = sr.read(path, schema=made, batch=sr.Pad(2, padding_side="left"))
             assert batch["x"].numpy().tolist() == [[[0, 0, 0], [1, 0, 0]], [[0, 2, 0], [0, 0, 3]]]
         else:
-            with pytest.raises(sr.OptionError, match="'x' is sparse and has no padding"):
+            with pytest.raises(sr.OptionError, match="'x' is sparse, without padding"):
                 sr.read(path, schema=made, batch=sr.Pad(2, padding_side="left"))
 
 
