@@ -236,9 +236,7 @@ def _lengths(field: Field, value: Any) -> NDArray[np.int64]:
     if np.ma.is_masked(value):
         raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got a masked array")
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
-        raise OptionError(
-            f"columns: field {field.name!r}: expected a vector of lengths, got {lengths.dtype} of shape {lengths.shape}"
-        )
+        raise OptionError(f"columns: {field.name!r}: expected a vector of lengths, got {lengths.dtype} {lengths.shape}")
     if lengths.size and int(lengths.min()) < 0:
         raise OptionError(f"columns: field {field.name!r}: a length is {int(lengths.min())}")
     return lengths.astype(np.int64, copy=False)

@@ -151,10 +151,8 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
         twice = next((key for key in keys if key in known), None)
         other = known[twice] if twice is not None else next(iter(holders))
         if twice is not None or (not keys and len(holders) > 1):
-            names = [other, name] if other != name else list(holders)[:2]
-            raise DuplicateKeyError(
-                f"is in {names[0]} and in {names[1]}; make keys unique over all parts, and write these again", key=twice
-            )
+            at = [other, name] if other != name else list(holders)[:2]
+            raise DuplicateKeyError(f"is in {at[0]} and in {at[1]}; make keys unique, and write both again", key=twice)
         known.update(dict.fromkeys(keys, name))
 
 

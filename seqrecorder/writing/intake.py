@@ -171,7 +171,7 @@ class LifeCycle:
         try:
             row = record.to_csv_row()
         except Exception as error:
-            raise hook_error(self.schema, "to_csv_row", position, error) from error
+            raise hook_error(self.schema, "to_csv_row", record, position, error) from error
         if isinstance(row, (list, tuple)) and row:  # the items of a list have no names, so number them
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:

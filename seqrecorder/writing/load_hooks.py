@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
+def check_params(owner: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
     """Raise `OptionError` if no hook of the class accepts a parameter."""
-    names = [_parameters(record_class, name) for name in hooks]
+    names = [_parameters(owner, name) for name in hooks]
     taken = set[str]().union(*filter(None, names))
     for name in params:
         if None not in names and name not in taken:
             raise OptionError(
-                f"params: no hook of {record_class.__name__} ({', '.join(hooks)}) takes {name!r}"
-                f"{did_you_mean(name, taken)}"
+                f"params: no hook of {owner.__name__} ({', '.join(hooks)}) takes {name!r}{did_you_mean(name, taken)}"
             )
 
 
@@ -64,6 +63,7 @@ class Hooks:
         self._params = {name: hook_params(schema.record_class, name, params) for name in ("load", "split")}
         self.loads, has_split = (callable(getattr(schema.record_class, name, None)) for name in ("load", "split"))
         self.splits = splits and has_split
+        self._numbered = [field.name for field in schema.fields if field.key or field.chunk]
 
     def run(self, position: int, source: Any) -> collections.deque[Any]:
         """Run the hooks of one source; return its records, none if a hook skips it."""
@@ -94,22 +94,24 @@ class Hooks:
             result = hook(**self._params[name])
             if name == "load":
                 return result
-            if not isinstance(result, (self._schema.record_class, str, bytes)) and hasattr(result, "__iter__"):
-                return collections.deque(map(self.take_snapshot, result))
+            if isinstance(result, (self._schema.record_class, str, bytes)) or not hasattr(result, "__iter__"):
+                raise TypeError(f"expected records (yield them one by one), got {type(result).__name__}")
+            chunks = collections.deque(map(self.take_snapshot, result))
+            known = {str([getattr(chunk, field, None) for field in self._numbered]) for chunk in chunks}
+            if len(self._numbered) == 2 and len(known) < len(chunks):  # noqa: PLR2004 - the key and the number
+                raise ValueError(f"two chunks have the same key and {self._numbered[-1]!r}; give each its own number")
         except SkipRecord:
             raise
         except Exception as error:
-            raise hook_error(self._schema, name, position, error) from error
-        raise RecordError(
-            f"{self._schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
-            position=position,
-        )
+            raise hook_error(self._schema, name, record, position, error) from error
+        return chunks
 
 
-def hook_error(schema: Schema, name: str, position: int, error: Exception) -> RecordError:
+def hook_error(schema: Schema, name: str, record: Any, position: int, error: Exception) -> RecordError:
     """Build the error for a hook of a record class that failed."""
     return RecordError(
         f"{schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
         " seqrecorder.SkipRecord in load or split to leave the record out)",
         position=position,
+        key=getattr(record, schema.key_field.name, None) if schema.key_field else None,
     )

@@ -297,12 +297,16 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     if isinstance(source, str) and source not in known:
         raise OptionError(f"{option}: {schema.name} has no attribute {source!r}; it has {', '.join(known)}")
     get = attrgetter(source) if isinstance(source, str) else source
+    late = any(field.deferred and field.name == source for field in schema.fields)
 
     def ask(record: Any, position: int) -> Any:
         try:
-            return get(record)
+            value = get(record)
         except Exception as error:
             raise RecordError(f"{what}: {type(error).__name__}: {error}", position=position) from error
+        if late and value is None:
+            raise RecordError(f"{what}: {source!r} is None, because `load` runs later", position=position)
+        return value
 
     return ask
 

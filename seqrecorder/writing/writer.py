@@ -379,18 +379,16 @@ class Writer(Generic[R]):
             raise OptionError("a Writer can be entered only once; create another one")
         self._entered, self._process = True, os.getpid()
         options = self.options
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(cleanup_when_terminated())
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(cleanup_when_terminated())
             self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv, splits=self._splits)
             encoder: LifeCycle | PoolEncoder = self._life_cycle
             if options.workers != 1:
                 encoder = PoolEncoder(self._life_cycle, options.workers)
             # Callbacks run in reverse order, so files are removed before we wait for the workers.
-            stack.callback(encoder.close)
-            self._staging = stack.enter_context(
-                Staging(self.destination, overwrite=options.overwrite or options.append)
-            )
-            stack.enter_context(kept_from_children(self._staging.path))
+            undo.callback(encoder.close)
+            self._staging = undo.enter_context(Staging(self.destination, overwrite=options.overwrite or options.append))
+            undo.enter_context(kept_from_children(self._staging.path))
             self._uploads = None if self._remote is None else EarlyUploads(self._remote)
             placement = Placement(
                 self.schema,
@@ -401,11 +399,11 @@ class Writer(Generic[R]):
                 old=self._old.splits if self._old is not None else {},
                 uploads=self._uploads,
             )
-            stack.callback(placement.abandon)
+            undo.callback(placement.abandon)
             if self._uploads is not None:
-                stack.callback(self._uploads.close)  # end uploads before the files that they read are removed
+                undo.callback(self._uploads.close)  # end uploads before the files that they read are removed
             progress = Progress(options.progress, f"writing {self.destination.name}")
-            stack.callback(progress.close)
+            undo.callback(progress.close)
             if self._old is not None:
                 self._keys.register(self._old, self._standing.text or b"")
             for name in self._router.names:
@@ -413,7 +411,7 @@ class Writer(Generic[R]):
             self._open_intake = RecordIntake(
                 self._life_cycle, encoder, placement, workers=options.workers, progress=progress, lock=self._lock
             )
-            self._cleanup = stack.pop_all()
+            self._cleanup = undo.pop_all()
         # A `with` block may never end, and files that are open when the interpreter exits can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self

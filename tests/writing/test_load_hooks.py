@@ -32,11 +32,11 @@ class Recording:
 
 @sr.record
 class Chunked(Recording):
-    def split(self, length=2, late=False):
+    def split(self, length=2, late=False, same=False):
         for number, start in enumerate(range(0, len(self.signal), length)):
             if self.key == "noise" and (number or not late):
                 raise sr.SkipRecord
-            yield Chunked(self.key, number, self.signal[start : start + length])
+            yield Chunked(self.key, 0 if same else number, self.signal[start : start + length])
 
 
 @sr.record
@@ -162,9 +162,18 @@ def test_unknown_parameter(tmp_path):
 @pytest.mark.parametrize(
     ("sources", "params", "message"),
     [
-        ([Recording("a"), Recording("b")], {"fail": ("b",)}, "record 1.*Recording.load failed: OSError: no such sound"),
+        (
+            [Recording("a"), Recording("b")],
+            {"fail": ("b",)},
+            "record 1 .*'b'.*Recording.load failed: OSError: no such",
+        ),
         ([Breaking("a")], {}, "record 0.*Breaking.split failed: ZeroDivisionError: mine"),
-        ([Returning("a")], {}, "record 0.*Returning.split: expected records .*got Returning"),
+        ([Returning("a")], {}, "record 0.*Returning.split failed: TypeError: expected records .*got Returning"),
+        (
+            [Chunked("a")],
+            {"size": 5, "same": True},
+            "record 0.*Chunked.split failed: .*two chunks .*key and 'chunk'",
+        ),
         ([Recording("a"), Renewed("b")], {}, "record 1"),
         ([Recording("a"), 3], {}, "record 1.*expected a Recording, got int"),
     ],
@@ -176,6 +185,25 @@ def test_hook_that_fails(tmp_path, sources, params, message):
     assert caught.value.position == len(sources) - 1
     assert re.search(message, str(caught.value), re.DOTALL)
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("option", ["split_by", "stratify"])
+def test_splits_are_chosen_before_load(tmp_path, option):
+    """A rule of splits refuses a deferred field that `load` is still to fill, and takes one that is filled already."""
+
+    @sr.record
+    class Spoken:
+        name: str = sr.context(str, key=True)
+        speaker: str | None = sr.context(str, deferred=True, default=None)
+
+        def load(self):
+            self.speaker = self.speaker or self.name[:1]
+
+    options = {"splits": {"train": 0.5, "eval": 0.5}, option: "speaker"}
+    with pytest.raises(sr.RecordError, match=r"record 1: .*'speaker' is None, because `load` runs later"):
+        sr.write([Spoken("a1", "a"), Spoken("b1")], tmp_path / "d", **options)
+    assert names(tmp_path) == []
+    assert sr.write([Spoken("a1", "a"), Spoken("b1", "b")], tmp_path / "d", **options).records == 2
 
 
 def test_field_that_is_called_like_a_hook(tmp_path):
