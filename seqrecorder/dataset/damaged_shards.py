@@ -284,7 +284,7 @@ def without_damage(
     if copy is not None and not copy[0].exists():  # the system may have removed old temporary files
         copy, losses = _copy(path, reading)
     if losses:
-        _report(path, losses)
+        _report(path, losses, None if shard is None or copy is None else shard.records - copy[1])
     return copy
 
 
@@ -366,9 +366,9 @@ def _is_intact(path: Path, compression: Compression) -> bool:
         return False
 
 
-def _report(path: Path, losses: Sequence[Loss]) -> None:
+def _report(path: Path, losses: Sequence[Loss], lost: int | None) -> None:
     counts = [loss.records for loss in losses]
-    count = "an unknown number of" if UNKNOWN in counts else str(sum(counts))
+    count = lost if lost is not None else "an unknown number of" if UNKNOWN in counts else sum(counts)
     shown = "; ".join(map(str, losses[:_SHOWN]))
     more = f"; and {len(losses) - _SHOWN} more ranges" if len(losses) > _SHOWN else ""
     _LOG.warning(

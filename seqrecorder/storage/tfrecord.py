@@ -536,7 +536,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
         broken_at, reason, doubtful = walk.offset, walk.problem, bool(whole.size) and not whole[-1]
         if doubtful:
             # No frame follows where this one should end, so neither its length nor its data can be trusted.
-            broken_at, reason = int(begins[-1]) - HEADER, "the CRC of a record differs, and no other follows it"
+            broken_at, reason = int(begins[-1]) - HEADER, "the CRC of a record differs, and no frame follows it"
             begins, whole = begins[:-1], whole[:-1]
         sizes = walk.lengths[: whole.size]
         for position in np.flatnonzero(~whole).tolist():

@@ -88,6 +88,19 @@ def test_only_the_damaged_record_is_missing(lines, caplog):
         assert (sum(count), len(count)) == (len(records), int(dataset.cardinality()))
 
 
+def test_the_log_counts_all_that_is_lost(lines, caplog):
+    """The log gives the number of lost records even if frames are gone in several places."""
+    data = bytearray(shard_of(lines).read_bytes())
+    for start in (150, 600):
+        data[start : start + 90] = bytes(90)
+    shard_of(lines).write_bytes(data)
+    found = list(sr.read_records(lines, on_corrupt="skip"))
+    [said] = caplog.records
+    assert f"left out {40 - len(found)} damaged records" in said.getMessage()
+    if sr.info(lines).compression is None:
+        assert [loss.records for loss in said.losses] == [-1, -1]
+
+
 def test_sound_shards_keep_the_written_order(lines, tmp_path, caplog):
     """Sound shards come first, in the order of writing, then what is left of each damaged one, in its own order."""
     sr.write(RECORDS, tmp_path / "dealt", shards=4, compression=sr.info(lines).compression)
