@@ -265,8 +265,8 @@ class PoolEncoder:
             reason = f"the class {schema.record_class.__qualname__} and params must reach other processes, and cannot"
             if workers != "auto":
                 raise OptionError(
-                    f"workers={workers}: {reason}: {error}; define the class at the top of a module, or leave "
-                    "`workers` out"
+                    f"workers={workers}: {reason}: {error}; define classes and functions at the top of a module, or "
+                    "leave `workers` out"
                 ) from error
             self._go_on_alone(f"{reason}: {error}")
 

@@ -90,7 +90,7 @@ def test_classes_that_workers_cannot_import_are_refused(tmp_path: Path) -> None:
     class Local:
         x: int = sr.context(int)
 
-    with pytest.raises(sr.OptionError, match="define the class at the top of a module"):
+    with pytest.raises(sr.OptionError, match="define classes and functions at the top of a module"):
         sr.write([Local(1)], tmp_path / "local", workers=2)
     with pytest.raises(sr.RecordError):  # it goes on alone, and says what it was
         sr.write([Local(None)], tmp_path / "local", workers="auto")  # type: ignore[arg-type]
