@@ -302,10 +302,8 @@ def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
     assert "| W4       | seqrecorder | 1 | 2,000 |" in cores.text({"W4": figures})
 
 
-def test_training_tells_how_long_it_waits(capsys, monkeypatch):
+def test_training_tells_how_long_it_waits(capsys):
     """A GRU is trained on tokens and sensors, and the share of waiting is that of the seconds that are told."""
-    monkeypatch.setattr(training, "_QUICK_BATCHES", 2)
-    monkeypatch.setattr(training, "_QUICK_UNITS", 4)
     main(["--training", "--quick", "--workload", "W2", "--json"])
     report = json.loads(capsys.readouterr().out)
     assert report["device"] == "CPU"

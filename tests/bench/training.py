@@ -24,7 +24,7 @@ WORKLOADS = ("W1", "W2")
 
 _BATCH, _TOKENS = 64, 1 << 16
 _UNITS, _BATCHES = 512, 100
-_QUICK_UNITS, _QUICK_BATCHES = 32, 10
+_QUICK_UNITS, _QUICK_BATCHES = 4, 2
 
 
 def measure(names: Sequence[str], effort: Effort, say: Callable[[str], None]) -> dict[str, Any]:

@@ -40,10 +40,9 @@ def damage(path: Path, record: int) -> None:
 def test_records_before_the_damage_come_and_none_behind_it(tmp_path, monkeypatch, threads, shards, shard):
     """However many threads and files there are, records come in order up to the first damaged one, which is named."""
     monkeypatch.setattr(module, "ahead", functools.partial(ahead, threads=threads))
-    monkeypatch.setattr(module, "block_for", lambda _: 400)
-    monkeypatch.setattr(module, "_WINDOW", 30)
-    sr.write(numbers(300), tmp_path / "x", shards=shards)
-    bad = 151 - 151 % shards + shards - 1  # of the last shard
+    monkeypatch.setattr(module, "block_for", lambda _: 20_000)
+    sr.write(numbers(20_000), tmp_path / "x", shards=shards)
+    bad = 9001 - 9001 % shards + shards - 1  # of the last shard, in the second of its windows
     damage(shards_of(tmp_path / "x")[-1], bad // shards)
     found: list[int] = []
     with pytest.raises(sr.ShardReadError, match=rf"{shards_of(tmp_path / 'x')[-1].name}: damaged after \d+ or more"):
