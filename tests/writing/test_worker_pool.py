@@ -49,7 +49,7 @@ def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
     together = sr.write(clips(), tmp_path / "together", workers=2, **options)
     assert (alone.records, alone.skipped) == (together.records, together.skipped) == (9, 1)
     assert digest(tmp_path / "alone") == digest(tmp_path / "together")
-    with pytest.raises(sr.RecordError, match="record 7 .key 'broken'.: Clip.load failed: RuntimeError: no such") as caught:
+    with pytest.raises(sr.RecordError, match="record 7 .key 'broken'..*Clip.load failed: RuntimeError") as caught:
         sr.write([*clips(), Clip("broken", size=1)], tmp_path / "broken", workers=2)
     assert not (tmp_path / "broken").exists()
     assert isinstance(caught.value.__cause__, ChildTraceback)
