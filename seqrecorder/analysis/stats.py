@@ -654,8 +654,8 @@ class Stats:
         return attrs.evolve(self, records=self.records + other.records, of_selection=either, **sums)
 
     def normalizers(self) -> dict[str, FieldStats | _Grouped]:
-        """Map the name of each float field to its statistics, for `read(..., normalize=...)`."""
-        names = [field.name for field in self.schema.fields if field.element.name in _FLOATS]
+        """Map each float field that is not sparse to its statistics, for `read(..., normalize=...)`."""
+        names = [each.name for each in self.schema.fields if each.element.name in _FLOATS and each.sparse is None]
         if self.by_field is None:
             return {name: self[name] for name in names}
         parts, by = self._default.by, self.schema[self.by_field]

@@ -513,9 +513,7 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
             indices = pyarrow().array(np.asarray(column.indices, np.int64))
             arrays.append(_whole(column, _rows(field, column, indices)))
         arrays.append(_whole(column, _rows(field, column, _leaf(field, column.values))))
-    arrays = [
-        array.cast(kind) if array.type != kind else array for array, kind in zip(arrays, kinds.types, strict=True)
-    ]
+    arrays = [part.cast(kind) if part.type != kind else part for part, kind in zip(arrays, kinds.types, strict=True)]
     return pyarrow().record_batch(arrays, schema=kinds)
 
 

@@ -124,6 +124,8 @@ def _deal(
 ) -> tuple[NDArray[np.int64], Shares]:
     """Deal records or groups into parts; return the index of each record's part, and the actual shares."""
     ranks = ranked(rows.store.splits, rows.array(), seed)
+    if by is None and rows.schema.key_field and any(field.chunk for field in rows.schema.fields):
+        by = rows.schema.key_field.name
     strata, kinds = (np.zeros(len(rows), np.int64), [None])
     if stratify is not None:
         strata, kinds = _code(rows, stratify, "stratify")

@@ -905,9 +905,7 @@ def _contents(name: str, content: Any) -> bytes:
     try:
         return local_path(content).read_bytes()
     except OSError as error:
-        raise DatasetNotFoundError(
-            f"asset {name!r}: {content} cannot be read: {error.strerror}", path=content
-        ) from error
+        raise DatasetNotFoundError(f"asset {name!r}: cannot read {content}: {error.strerror}", path=content) from error
 
 
 def check_metadata(value: Any) -> None:

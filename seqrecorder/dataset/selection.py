@@ -482,7 +482,7 @@ class Selection(Selected, Generic[R]):
                 by less than one record overall, and by less than two in each stratum.
             by: name of a context field, or a function that returns the group of a record. The records of a group stay
                 together. If there are enough small groups and no `stratify`, a part misses its share by less than the
-                largest group.
+                largest group. By default, chunks are grouped by their key.
             stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is split
                 by the same shares, as closely as whole groups allow.
             at: mapping from part name to start time, ascending; `...` for the first part.

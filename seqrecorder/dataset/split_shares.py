@@ -299,10 +299,8 @@ class Shares:
         return [(head, *(f"{part[name]:.3f}" for name in self.wanted)) for head, part in rows]
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{cut(name, _WIDTH)} {self.got[name]:.3f} of {self.wanted[name]:.3f}" for name in self.wanted
-        )
-        return f"<Shares: {parts}; missed by at most {self.missed:.3f}>"
+        text = ", ".join(f"{cut(name, _WIDTH)} {self.got[name]:.3f} of {self.wanted[name]:.3f}" for name in self.wanted)
+        return f"<Shares: {text}; missed by at most {self.missed:.3f}>"
 
     def __str__(self) -> str:
         return text_table([("share", *self.wanted), *self._rows()], right=True)

@@ -149,7 +149,7 @@ def predict(
     nothing = [column[:0] for column in next(iter(results.values()))] if cuts else []
     positions = _positions(path, split, results, options) if cuts else sorted(results)
     skips = keep or "shard" in options or "on_corrupt" in options
-    left = 0 if skips else origin.records - len(positions)
+    left = 0 if skips else origin.records - len(results if getattr(batch, "too_long", "") == "drop" else positions)
     if left > 0:
         raise OptionError(
             f"predict: {left} of {origin.records} records are left out, so that results would not stand beside their "

@@ -208,8 +208,11 @@ class Elements:
         )
         wanted = needed_fields(options, derived.choose(chosen))
         stored, derivations = derived.of_fields(wanted)
-        names = [field.name for field in stored.fields]
-        cut = schema.in_one_rate().select(names)
+        names, whole = [field.name for field in stored.fields], schema.in_one_rate()
+        for group in whole.select(names).groups:  # a list that may be None does not tell the length of a record
+            members = sorted(whole.members(group), key=lambda field: (field.may_lack, field.name not in names))
+            names += [] if members[0].name in names or members[0].may_lack else [members[0].name]
+        stored, cut = derived.stored.select(names), whole.select(names)
         of_cut = strategy.carried(cut)
         masks = [f"{group}_{strategy.mask_name}" for group in cut.groups[1:]]
         asked = [*names, index_name, strategy.seed_name, strategy.length_name, strategy.mask_name, *masks]
@@ -231,9 +234,7 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
     if carried is None or joined is None or not schema.rates:
         return carried
     left = joined.left | {group for group, (followed, _) in schema.rates.items() if followed in joined.left}
-    sources = {
-        name: derived[source].group for name, source in carried.names.items() if name in carried.lengths and source
-    }
+    sources = {name: derived[of].group for name, of in carried.names.items() if name in carried.lengths and of}
     lengths = {name: f"{group}_{carried.lengths[name]}" for name, group in sources.items() if group in schema.rates}
     names = {**carried.names, **dict.fromkeys(lengths.values())}
     return attrs.evolve(carried, names=names, lengths={**carried.lengths, **lengths}, left=left)

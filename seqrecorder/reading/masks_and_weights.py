@@ -10,7 +10,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.graph_ops import sources_of
+from seqrecorder.codec.graph_ops import checked, sources_of
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.derived_fields import OutputOptions, id_of, map_names, mask_of, names_of, weight_names
@@ -45,10 +45,8 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     lengths = {name: _lengths_of(name, parsed, options) for name in weighted}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
     y = map_names(shaped.__getitem__, options.derived.targets)
-    has_padding = carried is not None and (
-        carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
-    )
-    if options.derived.weights is False or not (is_weighted or has_padding or options.derived.weights is not None):
+    padding = carried is not None and (carried.vacant or carried.weighted or (padded and any(map(lengths.get, names))))
+    if options.derived.weights is False or not (is_weighted or padding or options.derived.weights is not None):
         return x, y
 
     def weigh(name: str, own_weights: Any, classes: Any) -> Any:
@@ -239,13 +237,14 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
 
     Args:
         target: number or bool per record or step, with or without a last axis of 1. Or one-hot values with a last axis
-            of classes: the largest value is the class, as in Keras.
+            of classes, or probabilities: the largest value is the class, as in Keras; zeros alone are no class.
         outer: number of dimensions for records and steps.
         class_weight: mapping from class to weight.
         name: name of the target, for errors.
 
     Raises:
         OptionError: the values are not classes.
+        tf.errors.InvalidArgumentError: while iterating: a row has several classes.
     """
     import tensorflow as tf
 
@@ -255,8 +254,13 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
             f"class_weight: expected numbers or bools for the target {name!r}, one for each "
             f"{'step' if outer > 1 else 'record'}, or one-hot, got {target.dtype.name} of shape {target.shape}"
         )
-    if target.shape.rank == outer + 1:
-        target = target[..., 0] if target.shape[-1] == 1 else tf.argmax(target, -1)
+    if target.shape.rank == outer + 1 and target.shape[-1] != 1:
+        total = tf.reduce_sum(tf.cast(target, tf.float32), -1)
+        message = f"class_weight: expected one class in each row of {name!r}, got several: weigh them in the loss"
+        one = total < 1.1  # noqa: PLR2004 - probabilities, as of smoothed labels, have a sum of 1
+        target = checked(tf.where(total > 0, tf.argmax(target, -1), -1), one, message)
+    elif target.shape.rank == outer + 1:
+        target = target[..., 0]
     keys = sorted(class_weight)
     classes, known = tf.cast(target, tf.int64), tf.constant(keys, tf.int64)
     at = tf.minimum(tf.searchsorted(known, tf.reshape(classes, [-1])), len(keys) - 1)

@@ -861,9 +861,8 @@ class _Files:
         """Return the number of records in the files before this one."""
         import tensorflow as tf
 
-        return tf.gather(
-            tf.constant(np.cumsum([0, *(each.records for each in self.origin.files[:-1])]), tf.int64), file
-        )
+        counts = [0, *(each.records for each in self.origin.files[:-1])]
+        return tf.gather(tf.constant(np.cumsum(counts), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
         """Read the stored lengths of the records of a file; return None if they are not stored."""

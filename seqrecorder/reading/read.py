@@ -131,7 +131,7 @@ def read(
             target with one float or bool per step `(B, T, 1)`.
         weights: field with a weight per record or step, `sr.next_step("w")` with such targets, or a tuple to multiply.
             They multiply the default weights: 0 for padding and None, otherwise 1 (float32). False for no weights.
-        class_weight: mapping from class to a factor for the weights of class targets, such as `{0: 1.0, 3: 5.0}`.
+        class_weight: mapping from class to a factor for the weights of targets with one class, such as `{3: 5.0}`.
         missing: `"mask"` makes NaN 0 in dense float fields and adds `<field>_observed`; a mapping names the fields.
         vocabulary: mapping from field to `Vocabulary`, to get the ids of its tokens, int64.
         normalize: result of `stats`, or mapping from field to statistics, to subtract the mean and divide by the

@@ -85,6 +85,27 @@ def test_groups_stay_whole(everything: sr.Selection) -> None:
     assert by_callable == parts
 
 
+def test_chunks_of_a_record_stay_together(tmp_path: Path) -> None:
+    """Without `by=`, parts and folds take the chunks of a record as a group, as splits do that are written."""
+
+    @sr.record
+    class Take:
+        name: str = sr.context(str, key=True)
+        label: int = sr.context("int64")
+        number: int = sr.context("int64", chunk=True, default=0)
+
+        def split(self) -> Any:
+            return (attrs.evolve(self, number=number) for number in range(4))
+
+    sr.write([Take(f"t{n}", n % 2) for n in range(20)], tmp_path / "takes")
+    takes = sr.open(tmp_path / "takes").all()
+    for stratify in (None, "label"):
+        parts = takes.split({"a": 0.5, "b": 0.5}, stratify=stratify)
+        for one, other in [tuple(parts.values()), *takes.folds(4, stratify=stratify)]:
+            assert not {take.name for take in one} & {take.name for take in other}
+            assert len(one) + len(other) == 80
+
+
 def test_folds_hold_each_record_out_once(everything: sr.Selection) -> None:
     """Folds by group and stratum part each speaker's records from the others, and labels as near as that goes."""
     folds = everything.folds(5, by="speaker", stratify="label", seed=1)

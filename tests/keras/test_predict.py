@@ -381,6 +381,14 @@ def test_predictions_have_one_output(walks: Path) -> None:
             sr.keras.predict(model, walks, batch=4, inputs="x")
 
 
+def test_records_too_long_for_a_row_are_told(tmp_path: Path) -> None:
+    """Of records that `Pack` drops there are no empty predictions, but an error."""
+    sr.write([User(f"u{n}", np.ones(n)) for n in range(1, 7)], tmp_path / "d")
+    model = keras.Sequential([keras.Input((None,)), keras.layers.Reshape((-1, 1))])
+    with pytest.raises(sr.OptionError, match="predict: 3 of 6 records are left out"):
+        sr.keras.predict(model, tmp_path / "d", batch=sr.Pack(3, 2, too_long="drop"), inputs="d")
+
+
 LABELLED = [1, 9, 4, 25, 2, 1, 13, 40, 3, 7]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import seqrecorder as sr
 
@@ -189,6 +190,26 @@ def test_one_hot_floats_and_words_are_classes(tmp_path: Path) -> None:
     options = {**reading, "targets": sr.next_step("word"), "vocabulary": {"word": tags}}
     [(_, y, weights)] = sr.read(tmp_path / "data", class_weight={"X": 9.0}, **options)
     assert (y.numpy().tolist(), weights.numpy().tolist()) == ([[1, 0, 0, 0]], [[9, 1, 0, 0]])
+
+
+def test_rows_of_several_classes_are_refused(tmp_path: Path) -> None:
+    """A multi-hot row has no single class to weigh; smoothed labels have, and a row of zeros has none and weighs 1."""
+
+    @sr.record
+    class Labelled:
+        x: Any = sr.feature_list("float32")
+        sets: Any = sr.context("float32", shape=(3,))
+        soft: Any = sr.context("float32", shape=(3,))
+
+    rows = [([0, 1, 0], [0.05, 0.05, 0.9]), ([0, 0, 0], [0.9, 0.05, 0.05]), ([1, 0, 1], [0, 1, 0])]
+    sr.write([Labelled([1.0], *row) for row in rows], tmp_path / "data", shards=1)
+    options = {"inputs": "x", "class_weight": {0: 5.0, 1: 7.0, 2: 9.0}}
+    read = iter(sr.read(tmp_path / "data", batch=sr.Pad(2), targets="sets", **options))
+    assert next(read)[2].numpy().tolist() == [7, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected one class in each row of .*sets.*, got several"):
+        next(read)
+    [(_, _, weights)] = sr.read(tmp_path / "data", batch=sr.Pad(3), targets="soft", **options)
+    assert weights.numpy().tolist() == [9, 5, 7]
 
 
 def test_a_start_may_be_a_word(tmp_path: Path) -> None:

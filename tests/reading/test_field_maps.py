@@ -235,6 +235,20 @@ def test_weights_are_as_stored_and_whole_numbers_are_normalized_by_name(tmp_path
     np.testing.assert_array_equal(weights["b"], [[1, 1, 1]])
 
 
+def test_sparse_fields_keep_their_values(tmp_path):
+    """Statistics of a dataset normalize its dense floats; a sparse vector, in which 0 means absent, stays as stored."""
+
+    @sr.record
+    class Tagged:
+        level: np.ndarray = sr.feature_list("float32")
+        tags: sr.SparseVector = sr.context("float32", sparse=4, dense=True)
+
+    sr.write([Tagged([1, 3], {0: 1.0}), Tagged([2, 6], {1: 1.0, 3: 1.0})], tmp_path / "d", shards=1)
+    [batch] = sr.read(tmp_path / "d", batch=2, normalize=sr.stats(tmp_path / "d"))
+    assert batch["tags"].numpy().tolist() == [[1, 0, 0, 0], [0, 1, 0, 1]]
+    np.testing.assert_allclose(batch["level"].numpy().mean(), 0, atol=1e-6)
+
+
 def test_normalize_uses_exactly_the_statistics_that_are_shown(corpus, sentences):
     """`stats[...]` is of train, `stats.all[...]` of everything, and what each shows is what `read` does and undoes."""
     stats = sr.stats(corpus)

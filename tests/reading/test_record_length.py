@@ -1,6 +1,7 @@
 """Lengths over several feature lists, against pipelines that look at each record on its own."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,3 +138,35 @@ def test_what_has_no_length_is_refused(pairs: Path) -> None:
         sr.read(pairs, batch=sr.Bucket(2, length_field=("source", "number")))
     with pytest.raises(sr.SchemaError, match="sorce"):
         sr.read(pairs, batch=sr.Bucket(2, length_field=("sorce", "target")))
+
+
+@sr.record(kw_only=True)
+class Noted:
+    note: np.ndarray | None = sr.feature_list("float32", optional=True, default=None)
+    ids: np.ndarray = sr.feature_list("int64")
+    number: int = sr.context("int64")
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        sr.Pad(4),
+        sr.Pad(4, length=5, too_long="cut_end"),
+        sr.Bucket(4),
+        sr.TokenBudget(40),
+        sr.Crop(3),
+        sr.Window(3, batch_size=4),
+        sr.Pack(12, 2),
+        sr.Unroll(2, 3),
+    ],
+    ids=lambda strategy: type(strategy).__name__,
+)
+def test_a_list_that_is_none_has_the_length_of_those_beside_it(tmp_path: Path, strategy: Any) -> None:
+    """Read without the lists that have its lengths, an optional one gives what it gives beside them."""
+    records = (Noted(ids=range(n % 7 + 1), note=np.ones(n % 7 + 1) if n % 3 else None, number=n) for n in range(20))
+    sr.write(records, tmp_path / "noted", shards=1)
+    options = {"batch": strategy, "seed": 1}
+    beside = [as_numpy(batch) for batch in sr.read(tmp_path / "noted", **options)]
+    names = [name for name in beside[0] if not name.startswith("ids")]
+    alone = [as_numpy(batch) for batch in sr.read(tmp_path / "noted", fields=["note", "number"], **options)]
+    assert_same(alone, [{name: batch[name] for name in names} for batch in beside])

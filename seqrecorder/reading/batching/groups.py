@@ -166,9 +166,8 @@ class Groups(PaddedBatches):
             return (done < count) & (tf.math.count_nonzero(ready) >= self.groups) & ~needed
 
         def take(ready: Any, left: Any, done: Any, chosen: Any) -> Any:
-            drawn = tf.random.stateless_uniform(
-                tf.shape(left), tf.stack([number, -1 - done]), dtype=tf.float64, alg="philox"
-            )
+            seed = tf.stack([number, -1 - done])
+            drawn = tf.random.stateless_uniform(tf.shape(left), seed, dtype=tf.float64, alg="philox")
             key = tf.where(ready > 0, tf.cast(left, tf.float64) + drawn, -1.0)
             best = tf.cast(tf.math.top_k(key, self.groups).indices, tf.int64)
             one = tf.scatter_nd(best[:, tf.newaxis], tf.ones_like(best), left.shape)

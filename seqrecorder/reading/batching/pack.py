@@ -382,9 +382,8 @@ class Pack(Strategy):
                 index = tf.where(at < tf.gather(steps.sizes, segment), tf.gather(steps.first, segment) + at + 1, 0)
                 out[name] = tf.gather(steps.pool, of_steps(index))
             carried[length_name(group)] = used
-            carried |= zip(
-                _of_steps(group, column), [of_steps(tf.gather(number, segment)), of_steps(inside)], strict=True
-            )
+            values = [of_steps(tf.gather(number, segment)), of_steps(inside)]
+            carried |= zip(_of_steps(group, column), values, strict=True)
         carried["segment_count"] = counts
         if self.too_long == "split":
             carried["segment_start"] = tf.gather(tf.concat([table[:, 0, 0], [0]], 0), slots)

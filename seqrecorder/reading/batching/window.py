@@ -274,9 +274,7 @@ class Window(Strategy):
         # All records, file after file.
         origin = attrs.evolve(origin, files=[attrs.evolve(file, step=1) for file in origin.files])
         options = attrs.evolve(feed.options, shuffle=0, epochs=1, limits=(), deal=None, oversampling=None, known=None)
-        windows = attrs.evolve(feed, origin=origin, options=options).stream(
-            lambda windows, _: windows.map(times, cores())
-        )
+        windows = attrs.evolve(feed, origin=origin, options=options).stream(lambda read, _: read.map(times, cores()))
         for values, steps in windows.as_numpy_iterator():
             positions = range(done, done + steps.size)
             own = values.astype(field.element.numpy)
