@@ -24,6 +24,7 @@ from seqrecorder.dataset.split_shares import Ratios, Shares, Stratum, missed_sha
 from seqrecorder.dataset.splits_in_time import TimeRule
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, ShardReadError, did_you_mean
 from seqrecorder.schema.display import bytes_text, cut, html_table, join, number_of, outlines
+from seqrecorder.schema.evolution import source_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.cache import Wanted, cached, fetch_cached
 from seqrecorder.storage.files import (
@@ -520,8 +521,8 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Requested and actual share, by name, of each split whose groups make it miss its share by a wide margin."""
-        if self.splitting.shares is None or self.splitting.by is None:
+        """Requested and actual share, by name, of each split that misses its share by a wide margin."""
+        if self.splitting.shares is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
 
@@ -562,6 +563,18 @@ class Manifest:
         text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
         end = "\n " if items else ""
         return _seal(f'{text},\n "splits": {{{",".join(items)}{end}}}\n}}')
+
+
+def splitting_of(manifest: Manifest, schema: Schema) -> Splitting:
+    """Return the splitting rule with the names of a later class; if that lacks one of its fields, no rule is left."""
+    fields, rule = manifest.schema.fields, manifest.splitting
+    names = {source.name: field.name for field in schema.fields if (source := source_of(field, fields))}
+    time = {} if rule.time is None else dict(rule.time)
+    if {rule.by, rule.stratify, time.get("time"), time.get("end")} & ({field.name for field in fields} - names.keys()):
+        return Splitting(rule.seed, sources=rule.sources)
+    time |= {end: names.get(time[end], time[end]) for end in ("time", "end") if end in time}
+    by, stratify = (name and names.get(name, name) for name in (rule.by, rule.stratify))
+    return attrs.evolve(rule, by=by, stratify=stratify, time=time or None)
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:

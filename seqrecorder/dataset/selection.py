@@ -422,9 +422,7 @@ class Selection(Selected, Generic[R]):
             raise OptionError(f"sample: expected a number of records as an int, or a share as a float, got {size!r}")
         count = round(size * len(self)) if isinstance(size, (float, np.floating)) and 0 <= size <= 1 else size
         if not isinstance(count, (int, np.integer)) or not 0 <= count <= len(self):
-            raise OptionError(
-                f"sample: expected an int of at most {len(self)} records, or a share in [0, 1] as a float, got {size!r}"
-            )
+            raise OptionError(f"sample: expected an int up to {len(self)}, or a share in [0, 1] as float, got {size!r}")
         if count == len(self):
             return self
         return self._take(lowest_ranked(self._rows.store.splits, self._rows.positions, seed, int(count)))

@@ -398,9 +398,7 @@ def resolve(
         return _resolve_bare(path, schema, wanted=wanted, layout=layout, check=check, on_corrupt=on_corrupt)
     manifest = read_manifest(directory)
     if compression is not None and wanted != manifest.compression:
-        raise OptionError(
-            f"{directory}: compression is {manifest.compression!r} by its manifest, got {compression!r}; leave it out"
-        )
+        raise OptionError(f"{directory}: compression is {manifest.compression!r}, got {compression!r}; leave it out")
     if layout not in ("auto", "steps"):
         raise OptionError(f"{directory}: layout is for bare shards; the layout of a dataset is always 'steps'")
     with explaining_replacement(manifest):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import read_statistics
+from seqrecorder.dataset.manifest import read_statistics, splitting_of
 from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
@@ -191,7 +191,7 @@ def merge(
 
 def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
     """Combine the splitting rules of all datasets into one; return None if they differ."""
-    rules = list({rows.store.digest: rows.store.manifest.splitting for rows in inputs}.values())
+    rules = list({rows.store.digest: splitting_of(rows.store.manifest, rows.schema) for rows in inputs}.values())
     plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]
     groups, strata = dict[str, set[int]](), dict[int, Stratum]()
     for rule in rules:

@@ -574,11 +574,11 @@ class ShardOptions:
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share because of groups, and a single warning for all strata."""
+    """Log a warning for each split that misses its share, and a single warning for all strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
-            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few "
-            "or large ones miss it; sr.Balanced(...) without stratify=, or sr.open(path).all().split(), comes closer",
+            "%s: split %r has %.1f %% of the records for a share of %.1f %%: few or large groups of split_by= miss it, or "
+            "this seed= split the records before; pass another seed=, or sr.Balanced, or use sr.open(path).all().split",
             *(manifest.where, name, 100 * got, 100 * share),
         )
     rule = manifest.splitting

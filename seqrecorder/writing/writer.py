@@ -23,7 +23,7 @@ import attrs
 
 from seqrecorder.dataset.append_and_overwrite import ASSET_GENERATION, clean_destination, publish, standing
 from seqrecorder.dataset.keys import UniqueKeys
-from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, write_assets
+from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, splitting_of, write_assets
 from seqrecorder.dataset.push_pull_clean import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits_in_time import TimeRule
@@ -543,7 +543,7 @@ class Writer(Generic[R]):
             old: manifest of the dataset.
             keys: whether its keys are kept unchecked, because chunks without numbers share theirs.
         """
-        self.keep_splitting(old.splitting)
+        self.keep_splitting(splitting_of(old, self.schema))
         self._skipped = old.skipped, old.skip_reasons
         self.keep_chunks([old.schema])
         if keys:

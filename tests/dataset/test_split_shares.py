@@ -45,6 +45,21 @@ def test_splits_that_miss_their_shares_are_told(tmp_path, caplog):
     assert not sr.write(many, tmp_path / "many", splits=SHARES, split_by="book").missed_shares
 
 
+def test_a_split_that_is_split_again_needs_another_seed(tmp_path, caplog):
+    """The seed that drew a split draws the same numbers for its records, and the log says so; another seed does not."""
+    Keyed = sr.record(type("Keyed", (), {"__annotations__": {"key": str}, "key": sr.context(str, key=True)}))  # noqa: N806
+    sr.write((Keyed(f"k{n}") for n in range(1000)), tmp_path / "all", splits={"train": 0.8, "test": 0.2})
+    train = sr.open(tmp_path / "all")["train"]
+    assert not caplog.records
+    again = sr.write(train, tmp_path / "again", splits={"fit": 0.9, "dev": 0.1})
+    assert (again.splits["dev"].records, list(again.missed_shares)) == (0, ["dev"])
+    assert "pass another seed=" in caplog.text
+    caplog.clear()
+    other = sr.write(train, tmp_path / "other", splits={"fit": 0.9, "dev": 0.1}, seed=1)
+    assert other.splits["dev"].records > 50
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("order", ["together", "mixed"])
 def test_balanced_groups_come_near(tmp_path, order, caplog):
     """Whole groups go where records are missing: no share is missed, be they together or not."""

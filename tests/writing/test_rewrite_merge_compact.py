@@ -197,6 +197,43 @@ def test_a_rewrite_keeps_chunks_without_numbers(tmp_path: Path) -> None:
         sr.merge([path, path], tmp_path / "twice")
 
 
+@sr.record
+class Renamed:
+    key: str = sr.context(str, key=True)
+    who: str = sr.context(str, renamed_from="speaker")
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+@sr.record
+class Nameless:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64")
+
+
+@pytest.mark.parametrize("rule", ["split_by", "balanced", "stratify"])
+def test_the_splitting_rule_follows_a_renamed_field(tmp_path: Path, rule: str) -> None:
+    """Appends to a rewritten or merged dataset go on with its rule; without a field of the rule, they name splits."""
+    by = {"balanced": sr.Balanced("speaker")}.get(rule, "speaker")
+    options: dict[str, Any] = {"stratify" if rule == "stratify" else "split_by": by}
+    shares = {"train": 0.5, "eval": 0.5}
+    for name in ("corpus", "merged"):
+        sr.write(WORDS, tmp_path / name, splits=shares, **options)
+    sides = {record.speaker: name for name in shares for record in sr.read_records(tmp_path / "corpus", name)}
+    sr.merge([tmp_path / "merged"], tmp_path / "merged", schema=Renamed, overwrite=True)
+    sr.rewrite(tmp_path / "corpus", schema=Renamed)
+    more = [Renamed(f"more-{n}", f"speaker-{n % 4}", [n]) for n in range(40)]
+    for name in ("corpus", "merged"):
+        manifest = sr.write(more, tmp_path / name, append=True)
+        assert {manifest.splitting.by, manifest.splitting.stratify} == {"who", None}
+        if rule != "stratify":
+            found = {record.who: split for split in shares for record in sr.read_records(tmp_path / name, split)}
+            assert found == sides
+    sr.rewrite(tmp_path / "corpus", schema=Nameless)
+    with pytest.raises(sr.OptionError, match="without a rule; say where new records belong"):
+        sr.write([Nameless("last", [1])], tmp_path / "corpus", append=True)
+    assert sr.write({"eval": [Nameless("last", [1])]}, tmp_path / "corpus", append=True).records == 71
+
+
 def test_a_class_that_differs_is_encoded_anew(corpus: sr.Corpus, tmp_path: Path) -> None:
     """As another class, records are read and encoded; the same where a source is damaged: nothing is published."""
 
