@@ -689,7 +689,7 @@ def require_scalars(schema: Schema, names: Sequence[str]) -> None:
         field = schema[name]
         if field.is_list or field.shape or field.sparse is not None:
             raise OptionError(
-                f"{name!r}: expected a context field without a shape, got a {field.kind} of shape {field.shape}; "
+                f"{name!r}: expected one value per record, got {'sparse values' if field.sparse else repr(field)}; "
                 "`where` takes a predicate for others: where(lambda record: ..., fields=[...])"
             )
 

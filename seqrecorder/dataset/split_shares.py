@@ -121,7 +121,7 @@ def _encoded(key: object) -> bytes:
     else:
         raise OptionError(
             f"key {key!r}: expected str, bytes, bool, int, float, datetime64, timedelta64, None or a tuple"
-            f" of these, got {type(key).__name__}; give split_by a function that returns one of these"
+            f" of these, got {type(key).__name__}; pass a function that returns one of these"
         )
     return data
 

@@ -40,7 +40,7 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
     return field
 
 
-def time_of(field: Field, moment: Any, option: str = "at") -> Any:
+def time_of(field: Field, moment: Any, option: str = "start of a part") -> Any:
     """Convert a time (an object or a string) to a value of a field.
 
     Raises:
@@ -256,7 +256,7 @@ class SplitsInTime:
         backwards = np.flatnonzero(~(ends >= starts))  # or NaT or NaN, which no comparison finds
         if backwards.size:
             bad = int(backwards[0])
-            raise RecordError(f"ends at {ends[bad]}, before it begins: {starts[bad]}", position=int(positions[bad]))
+            raise RecordError(f"expected an end from {starts[bad]} on, got {ends[bad]}", position=int(positions[bad]))
         if straddles.any() and self.rule.straddling == "error":
             bad = int(straddles.argmax())
             raise RecordError(

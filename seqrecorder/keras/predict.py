@@ -295,7 +295,7 @@ class _Kept:
         for name, field in fields.items():
             if name in undivided:
                 raise OptionError(f"keep: {name!r} cannot be divided among the records of a packed row")
-            if field is not None and (field.sparse is not None or field.is_ragged):
+            if field is not None and ((field.sparse and (field.is_list or not field.dense)) or field.is_ragged):
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
         masks = {
             name: observed[of.name].name + name.removeprefix(of.name)

@@ -577,8 +577,8 @@ def warn_of_missed_shares(manifest: Manifest) -> None:
     """Log a warning for each split that misses its share, and a single warning for all strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
-            "%s: split %r has %.1f %% of the records for a share of %.1f %%: few or large groups of split_by= miss it, or "
-            "this seed= split the records before; pass another seed=, or sr.Balanced, or use sr.open(path).all().split",
+            "%s: split %r has %.1f %% of the records for a share of %.1f %%: few or large groups of split_by= miss it, "
+            "or this seed= split them before; pass another seed=, or sr.Balanced(...), or sr.open(path).all().split",
             *(manifest.where, name, 100 * got, 100 * share),
         )
     rule = manifest.splitting

@@ -72,7 +72,7 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus) -> None:
     for wrong in (corpus["train"], {"a": [1]}):
         with pytest.raises(sr.OptionError, match="selections by name"):
             sr.leakage(wrong)  # type: ignore[arg-type]
-    with pytest.raises(sr.OptionError, match="without a shape"):
+    with pytest.raises(sr.OptionError, match="one value per record"):
         sr.leakage(corpus, by="ids")
     with pytest.raises(sr.OptionError, match="time: expected"):
         sr.leakage(corpus, time="patient")

@@ -305,7 +305,7 @@ def test_nothing_is_split(everything: sr.Selection) -> None:
         ("split", {"shares": [0.5, 0.5]}, "expected shares by name"),
         ("split", {"shares": {"a/b": 1.0}}, "plain file name"),
         ("split", {"shares": {"a": 1.0}, "time": "start"}, "time does not go with shares"),
-        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": "stamps"}, "without a shape"),
+        ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": "stamps"}, "one value per record"),
         ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": 3}, "by: expected the name"),
         ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": lambda _: []}, "told apart by their hash"),
         ("split", {"shares": {"a": 0.5, "b": 0.5}, "by": lambda _: 1}, "1 groups for 2 parts"),

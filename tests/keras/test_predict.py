@@ -381,6 +381,23 @@ def test_predictions_have_one_output(walks: Path) -> None:
             sr.keras.predict(model, walks, batch=4, inputs="x")
 
 
+def test_multi_hot_labels_are_kept(tmp_path: Path) -> None:
+    """A sparse vector that `read` gives as a dense one stands beside the prediction of its record."""
+
+    @sr.record
+    class Labelled:
+        d: np.ndarray = sr.feature_list("float32")
+        tags: sr.SparseVector = sr.context("float32", sparse=3, dense=True)
+        bag: sr.SparseVector = sr.context("float32", sparse=3)
+
+    sr.write([Labelled(np.ones(n), {n: 1.0}, {}) for n in (1, 2)], tmp_path / "d", shards=1)
+    model = keras.Sequential([keras.Input((None,)), keras.layers.Reshape((-1, 1))])
+    found = sr.keras.predict(model, tmp_path / "d", batch=sr.Pad(2), inputs="d", keep="tags")
+    assert [result["tags"].tolist() for result in found] == [[0, 1, 0], [0, 0, 1]]
+    with pytest.raises(sr.OptionError, match="keep: 'bag' is sparse"):
+        sr.keras.predict(model, tmp_path / "d", batch=sr.Pad(2), inputs="d", keep="bag")
+
+
 def test_records_too_long_for_a_row_are_told(tmp_path: Path) -> None:
     """Of records that `Pack` drops there are no empty predictions, but an error."""
     sr.write([User(f"u{n}", np.ones(n)) for n in range(1, 7)], tmp_path / "d")

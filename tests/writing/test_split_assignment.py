@@ -270,7 +270,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"splits": {"a": ..., "b": 3}, "time": "minutes", "end": "left", "straddling": "cut"},
         "needs a time for each step",
     ),
-    ({"splits": IN_TIME, "time": "left", "end": "day"}, "before it begins"),
+    ({"splits": IN_TIME, "time": "left", "end": "day"}, "expected an end from .* on, got"),
 ]
 
 
