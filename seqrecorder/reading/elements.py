@@ -100,8 +100,8 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
             is_text = name in _field_names(schema) and schema[name].element.is_text
             if is_text and name not in options.images:
                 raise OptionError(
-                    f"{option}: {name!r} is text, for which Keras has no loss: pass vocabulary={{field: ...}} with a "
-                    "seqrecorder.Vocabulary, which maps it to ids; or store numbers; or pass weights=False"
+                    f"{option}: {name!r} is text, for which Keras has no loss: store numbers; or, for a target, pass "
+                    "vocabulary={field: ...} with a seqrecorder.Vocabulary, which maps it to ids, or weights=False"
                 )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.dtypes import ElementType
 
 
-class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordError
+class Mismatch(ValueError):  # noqa: N818 - becomes a FieldProblem of a RecordError
     """A value that its field cannot store exactly."""
 
     def __init__(self, expected: str, got: str, index: tuple[int, ...] = ()) -> None:

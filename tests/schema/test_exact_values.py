@@ -219,3 +219,10 @@ def test_masks_of_sparse_vectors_are_not_lost() -> None:
         assert np.isnan(exact_sparse(given, element_type("float32"), 4).values[1])
     with pytest.raises(Mismatch, match="indices"):
         exact_sparse((np.ma.array([0, 2], mask=[0, 1]), [1.0, 2.0]), element_type("float32"), 4)
+
+
+def test_a_sparse_vector_that_is_none_is_a_value_error():
+    """A vector made by hand is checked, and refused with an error that users can catch."""
+    for indices, message in (([3, 3], "distinct indices"), ([9], "an index in"), ([1, 2, 3], "as many indices")):
+        with pytest.raises(ValueError, match=message):
+            sr.SparseVector(indices, np.ones(min(2, len(indices)), "f4"), 5)
