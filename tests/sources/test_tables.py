@@ -614,3 +614,12 @@ def test_ragged_lists_that_are_all_empty():
     assert [len(record.x) for record in sr.from_table(frame, Ragged)] == [0, 0]
     with pytest.raises(sr.RecordError, match="x: expected a value"):
         list(sr.from_table(pa.table({"x": pa.nulls(2)}), Ragged))
+
+
+def test_a_time_without_its_zone_is_told(tmp_path):
+    """The error of a time in a CSV shows one as the field wants it: with a zone where the field has one."""
+    (tmp_path / "times.csv").write_text("at\n2026-03-01T10:00:00Z\n2026-03-01 10:00:00\n")
+    for dtype, row, example in (("datetime64[s, UTC]", 1, "12:00:00Z, got"), ("datetime64[s]", 0, "12:00:00, got")):
+        timed = sr.record(type("Timed", (), {"__annotations__": {"at": np.datetime64}, "at": sr.context(dtype)}))
+        with pytest.raises(sr.SeqrecorderError, match=f"row {row}, column 'at': expected a time .*{example}"):
+            list(sr.from_table(tmp_path / "times.csv", timed))
