@@ -82,7 +82,7 @@ def positive(text: str) -> int:
 
 def of_writing(options: argparse.Namespace) -> dict[str, Any]:
     """Collect the options of `seqrecorder.write` from the arguments of `convert`."""
-    names = ("seed", "shards", "compression", "shuffle", "overwrite")
+    names = ("seed", "split_by", "shards", "compression", "shuffle", "overwrite")
     return {"splits": dict(options.shares) or None, **{name: getattr(options, name) for name in names}}
 
 

@@ -33,6 +33,7 @@ def add_commands(commands: Any) -> None:
     add(convert, "--split NAME=FILES ...", files, dest="splits")
     share = "a split and its share of the records, such as eval=0.1; repeat it for each"
     add(convert, "--share NAME=SHARE ...", share, dest="shares")
+    add(convert, "--split-by FIELD", "keep records with one value of this field in one split")
     add(convert, "--seed N", "seed of the split and the shuffle (default: 0)", type=int, default=0)
     add(convert, "--shards N", "files per split (default: by their size)")
     add(convert, "--compression GZIP", "compress the new files (default: no)")

@@ -80,9 +80,7 @@ def _select(corpus: Corpus, text: str) -> Selection:
             return selection[[int(index) for index in bounds[0].split(",")]]
         return selection[slice(*(int(part) if part.strip() else None for part in bounds))]
     except (ValueError, TypeError):
-        raise OptionError(
-            f"--select: expected positions as in Python, such as [:100], [::10] or [3,-1], got {text!r}"
-        ) from None
+        raise OptionError(f"--select: expected positions as in Python, like [:100] or [3,-1], got {text!r}") from None
 
 
 def _value(field: Field, text: str) -> Any:

@@ -304,7 +304,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
         if field.element.name == "bfloat16" and values.dtype == np.float32 and not values.view("<u2")[::2].any():
             values = values.view("<u2")[1::2].copy().view(field.element.numpy)  # keeps the bits of every NaN
     except (pa.ArrowException, TypeError, ValueError) as error:
-        if isinstance(error, (OptionError, Mismatch)):
+        if isinstance(error, OptionError):
             raise
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     return values

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.dtypes import ElementType
 
 
-class Mismatch(ValueError):  # noqa: N818 - becomes a FieldProblem of a RecordError
+class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordError
     """A value that its field cannot store exactly."""
 
     def __init__(self, expected: str, got: str, index: tuple[int, ...] = ()) -> None:
@@ -33,6 +33,10 @@ class Mismatch(ValueError):  # noqa: N818 - becomes a FieldProblem of a RecordEr
     def inside(self, *outer: int) -> Mismatch:
         """Prepend outer indices to the index of the mismatch."""
         return Mismatch(self.expected, self.got, (*outer, *self.index))
+
+
+class VectorError(Mismatch, ValueError):
+    """Indices or values that are no sparse vector; users who make one can catch it as a `ValueError`."""
 
 
 def describe(value: object) -> str:
@@ -267,16 +271,16 @@ class SparseVector:
 
     def __attrs_post_init__(self) -> None:
         if self.indices.shape != self.values.shape:
-            raise Mismatch("as many indices as values", f"{self.indices.size} indices and {self.values.size} values")
+            raise VectorError("as many indices as values", f"{self.indices.size} indices and {self.values.size} values")
         if not self.indices.size:
             return
         if self.indices.min() < 0 or self.indices.max() >= self.size:
             bad = int(np.flatnonzero((self.indices < 0) | (self.indices >= self.size))[0])
-            raise Mismatch(f"an index in [0, {self.size})", str(self.indices[bad]), (bad,))
+            raise VectorError(f"an index in [0, {self.size})", str(self.indices[bad]), (bad,))
         if (np.diff(self.indices) <= 0).any():
             order = np.argsort(self.indices, kind="stable")
             if (np.diff(self.indices[order]) == 0).any():
-                raise Mismatch("distinct indices", f"{self.indices.tolist()}")
+                raise VectorError("distinct indices", f"{self.indices.tolist()}")
             object.__setattr__(self, "indices", self.indices[order])
             object.__setattr__(self, "values", self.values[order])
 

@@ -103,6 +103,10 @@ def test_convert_copies_what_is_selected(capsys: pytest.CaptureFixture[str], pat
     shares = ["--share", "a=0.5", "--share", "b=0.5"]
     found = asked(capsys, "convert", path, str(tmp_path / "halves"), "--select", "eval", *shares)
     assert sum(split["records"] for split in found["dataset"]["splits"].values()) == 10
+    grouped = asked(capsys, "convert", path, str(tmp_path / "grouped"), *shares, "--split-by", "patient")
+    assert sum(split["records"] for split in grouped["dataset"]["splits"].values()) == 30
+    sides = [{visit.patient for visit in sr.read_records(tmp_path / "grouped", name)} for name in "ab"]
+    assert not sides[0] & sides[1]
     both = [str(tmp_path / "some"), path]
     assert main(["convert", *both, str(tmp_path / "both"), "--select", "eval[:1]"]) == 0
     assert [visit.key for visit in sr.read_records(tmp_path / "both")] == ["v22", "v20"]
@@ -128,7 +132,7 @@ def test_wrong_selections_are_one_clear_line(capsys: pytest.CaptureFixture[str],
         ("--where", "age=old"): "field 'age': expected int32, got 'old'",
         ("--where", "age="): "field 'age': expected int32, got ''",
         ("--where", "agee=3"): "agee",
-        ("--where", "pulse=3"): "expected a context field",
+        ("--where", "pulse=3"): "expected one value per record",
         ("--split", "train", "--select", "eval"): "leave --split out",
     }
 
