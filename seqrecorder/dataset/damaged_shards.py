@@ -20,7 +20,7 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.crc32c import FOOTER, HEADER
-from seqrecorder.storage.files import FileState, read_lengths, remember, sha256
+from seqrecorder.storage.files import has_digest, read_lengths, remember
 from seqrecorder.storage.processes_and_signals import scratch
 from seqrecorder.storage.shard_reader import RecordReader
 from seqrecorder.storage.shard_writer import ShardWriter
@@ -278,7 +278,7 @@ def without_damage(
         ShardReadError: the shard is missing; or it is intact, but has changed since it was written.
         ShardWriteError: the disk is full.
     """
-    has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
+    has_lengths = shard is None or has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
     reading = _Reading(compression, shard, has_lengths, is_unique, schema)
     copy, losses = _copy_once(path, reading)
     if copy is not None and not copy[0].exists():  # the system may have removed old temporary files
@@ -295,7 +295,7 @@ def lengths_of_copy(copy: Path) -> Path:
 
 def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
     shard, compression = reading.shard, reading.compression
-    is_sound = _is_intact(path, compression) if shard is None else _has_digest(path, shard.sha256)
+    is_sound = _is_intact(path, compression) if shard is None else has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
     written = None
@@ -315,7 +315,7 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
             is_unique=reading.is_unique,
         )
         if shard is not None and not is_sound:
-            is_same = done.records == shard.records and _has_digest(copy, shard.sha256)
+            is_same = done.records == shard.records and has_digest(copy, shard.sha256)
             cut = ", or the shard was cut between two records" if done.records < shard.records else ""
             if not is_same and not _may_be_ours(done, shard.records, written, path.stat().st_size, compression):
                 raise ShardReadError(
@@ -350,14 +350,6 @@ def _may_be_ours(
     return is_telling and np.array_equal(done.lengths, written[: done.records])
 
 
-def _has_digest(path: Path, digest: str) -> bool:
-    try:
-        FileState.of(path)  # raises an error for pipes, which would block
-        return sha256(path) == digest
-    except ShardReadError:
-        return False
-
-
 def _is_intact(path: Path, compression: Compression) -> bool:
     try:
         walk = walk_frames(path, compression)
@@ -370,7 +362,6 @@ def _report(path: Path, losses: Sequence[Loss], lost: int | None) -> None:
     counts = [loss.records for loss in losses]
     count = lost if lost is not None else "an unknown number of" if UNKNOWN in counts else sum(counts)
     shown = "; ".join(map(str, losses[:_SHOWN]))
-    more = f"; and {len(losses) - _SHOWN} more ranges" if len(losses) > _SHOWN else ""
-    _LOG.warning(
-        "%s: left out %s damaged records: %s%s", path, count, shown, more, extra={"shard": str(path), "losses": losses}
-    )
+    shown += f"; and {len(losses) - _SHOWN} more ranges" if len(losses) > _SHOWN else ""
+    about = {"shard": str(path), "losses": losses}
+    _LOG.warning("%s: left out %s damaged records: %s", path, count, shown, extra=about)

@@ -370,7 +370,7 @@ class UniqueKeys:
         """
         codec = RecordDecoder(manifest.schema.select(self.needs))
         shards = [(name, shard) for name, split in splits.items() for shard in split.shards]
-        manifest.fetch(shards)
+        manifest.fetch(shards, verify=True)
         with explaining_replacement(manifest):
             for path in itertools.starmap(manifest.shard_path, shards):
                 check_frames(path, manifest.compression, manifest.path)

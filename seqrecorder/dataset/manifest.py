@@ -33,6 +33,7 @@ from seqrecorder.storage.files import (
     STATISTICS,
     check_compression,
     check_names,
+    has_digest,
     inside,
     is_same_directory,
     is_special,
@@ -452,7 +453,8 @@ class Manifest:
     @property
     def assets(self) -> dict[str, Path]:
         """Mapping from name to the path of a user's own file; use `read_text()` or `read_bytes()`."""
-        self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
+        wanted = [Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()]
+        self.fetch_files(wanted, verify=True)
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
@@ -489,24 +491,28 @@ class Manifest:
         """Build the path of a shard."""
         return inside(self.path, f"{split}/{shard.name}")
 
-    def fetch(self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False) -> None:
+    def fetch(
+        self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False, verify: bool = False
+    ) -> None:
         """Fetch shards and their lengths files into the cache; do nothing for a dataset on a local disk.
 
         Args:
             shards: pairs of split name and shard.
             lengths_only: whether to fetch only the lengths files.
+            verify: whether to compare files in the cache with their digests, and fetch damaged ones again.
 
         Raises:
             ShardReadError: a file cannot be fetched, or has changed since it was written.
             ShardWriteError: the disk is full.
         """
         if self.url is not None:
-            self.fetch_files([file for split, shard in shards for file in shard.files(split)[lengths_only:]])
+            wanted = [file for split, shard in shards for file in shard.files(split)[lengths_only:]]
+            self.fetch_files(wanted, verify=verify)
 
-    def fetch_files(self, files: Sequence[Wanted]) -> None:
+    def fetch_files(self, files: Sequence[Wanted], *, verify: bool = False) -> None:
         """Fetch files into the cache; raise the same errors as `fetch`."""
         if self.url is not None:
-            fetch_cached(Place.of(self.url), self.path, files)
+            fetch_cached(Place.of(self.url), self.path, files, verify=verify)
 
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
         """Read the lengths file of a shard: int64 of shape (records, groups).
@@ -515,8 +521,9 @@ class Manifest:
             ShardReadError: the file is missing, or has changed since it was written.
         """
         path = inside(self.path, f"{split}/{shard.lengths_name}")
-        if self.url is not None and not path.exists():  # callers read the lengths files of all shards in turn
-            self.fetch([(split, each) for each in self.splits[split].shards], lengths_only=True)
+        if self.url is not None and not has_digest(path, shard.lengths_sha256):
+            # Callers read the lengths files of all shards in turn.
+            self.fetch([(split, each) for each in self.splits[split].shards], lengths_only=True, verify=True)
         return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
     @property

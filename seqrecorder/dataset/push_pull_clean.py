@@ -277,7 +277,7 @@ def push(
         OptionError: `url` is not a URL, or its scheme is unknown.
     """
     destination, manifest = Destination.of(url), read_manifest(source)
-    manifest.fetch_files(files_of(manifest))
+    manifest.fetch_files(files_of(manifest), verify=True)
     require_fit(manifest)
     return destination.publish(manifest, manifest.path, overwrite=overwrite, progress=progress)
 

@@ -10,6 +10,7 @@ import bisect
 import functools
 import hashlib
 import itertools
+import operator
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -290,6 +291,17 @@ class RecordStore:
             return SoughtShard(path, info.records, info.bytes, dataset)
         return StreamedShard(path, self.manifest.compression, info.records, info.bytes, dataset)
 
+    def _read(self, number: int, read: Callable[[Shard], T]) -> T:
+        """Read from a shard; if its copy in the cache is damaged, fetch it again and repeat."""
+        try:
+            return read(self.shard(number))
+        except ShardReadError:
+            if self.manifest.url is None:
+                raise
+            self.manifest.fetch([self.shards[number]], verify=True)
+            self._open.pop(number, None)
+            return read(self.shard(number))
+
     @functools.cached_property
     def _whole(self) -> RecordStore:
         return RecordStore(self.manifest.path, None, self.digest)
@@ -319,8 +331,9 @@ class RecordStore:
         try:
             return self.shard(number).read_one(row)
         except ShardReadError:  # a context manager for each record would take a twentieth of the time
-            with explaining_replacement(self.manifest):
-                raise
+            pass
+        with explaining_replacement(self.manifest):
+            return self._read(number, lambda shard: shard.read_one(row))
 
     def record(self, position: int) -> Any:
         """Read one record as an object.
@@ -388,8 +401,7 @@ class RecordStore:
         """
         out = np.zeros((rows.size, 2), np.int64)
         for number, here in self.by_shard(files, rows):
-            shard = self.shard(number)
-            if isinstance(shard, SoughtShard):
+            if isinstance(shard := self.shard(number), SoughtShard):
                 out[here] = shard.starts[np.stack([rows[here], rows[here] + counts[here]], 1)]
         return out
 
@@ -466,10 +478,10 @@ class RecordStore:
         places, parts = [np.empty(0, np.int64)], []
         with explaining_replacement(self.manifest):
             if positions.size and files[0] == files[-1] and (files == files[0]).all() and (np.diff(rows) >= 0).all():
-                return self.shard(int(files[0])).messages(rows)
+                return self._read(int(files[0]), lambda shard: shard.messages(rows))
             for number, here in self.by_shard(files, rows):
                 places.append(here)
-                parts.append(self.shard(number).messages(rows[here]))
+                parts.append(self._read(number, operator.methodcaller("messages", rows[here])))
         return Messages.together(parts).take(np.argsort(np.concatenate(places)))
 
     def records(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> list[Any]:

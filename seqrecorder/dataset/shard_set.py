@@ -43,6 +43,7 @@ from seqrecorder.storage.tfrecord import (
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -202,13 +203,13 @@ class Origin:
         files, ours = share_of([file.records for file in self.files], index, count)
         return attrs.evolve(self, files=self.files[files], whole=self.whole if count == 1 else None), ours
 
-    def fetch(self, *, lengths_only: bool = False) -> None:
+    def fetch(self, *, lengths_only: bool = False, verify: bool = False) -> None:
         """Fetch the files into the cache if the dataset is at a URL (see `Manifest.fetch`)."""
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.directory.name, file.name) for file in self.files}
         wanted = [(split, shard) for split, shard in shards_of(self.manifest) if (split, shard.name) in names]
-        self.manifest.fetch(wanted, lengths_only=lengths_only)
+        self.manifest.fetch(wanted, lengths_only=lengths_only, verify=verify)
 
     def check_frames(self, file: ShardFile) -> None:
         """Raise `ShardReadError` if the length in a frame would make TensorFlow read beyond the end of a file.
@@ -216,8 +217,7 @@ class Origin:
         Nothing is checked with `check="none"`. The frames of bare shards were already checked when counting records.
         """
         if self.check != "none" and self.manifest is not None and file.runs is None:  # frames of runs were checked
-            with explaining_replacement(self.manifest):
-                check_frames(file.path, self.compression, self.manifest.path)
+            self._check(file, functools.partial(check_frames, file.path, self.compression, self.manifest.path))
 
     def check_lengths(self) -> None:
         """Raise `ShardReadError` if a lengths file has changed since it was written.
@@ -226,8 +226,18 @@ class Origin:
         """
         for file in self.files if not self.is_large else ():
             if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
-                with explaining_replacement(self.manifest):
-                    check_lengths(file.lengths_path, file.lengths_sha256)
+                self._check(file, functools.partial(check_lengths, file.lengths_path, file.lengths_sha256))
+
+    def _check(self, file: ShardFile, check: Callable[[], None]) -> None:
+        """Run a check of a file; if it fails for a damaged copy in the cache, fetch the file again and repeat it."""
+        with explaining_replacement(self.manifest):
+            try:
+                check()
+            except ShardReadError:
+                if self.manifest is None or self.manifest.url is None:
+                    raise
+                attrs.evolve(self, files=[file]).fetch(verify=True)
+                check()
 
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Read the length of every record in an alignment group, file by file.
@@ -423,21 +433,12 @@ def resolve_dataset(
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
     if check == "full" or on_corrupt == "skip":  # otherwise each reader fetches only its share
-        manifest.fetch([(info.name, shard) for shard in info.shards])
+        manifest.fetch([(info.name, shard) for shard in info.shards], verify=True)
     wanted = schema_to_read(manifest, schema, where)
     directory = _split_directory(manifest, info)
     files = [
-        ShardFile(
-            directory,
-            shard.name,
-            shard.lengths_name,
-            shard.records,
-            shard.bytes,
-            shard.start,
-            shard.step,
-            shard.lengths_sha256,
-        )
-        for shard in info.shards
+        ShardFile(directory, s.name, s.lengths_name, s.records, s.bytes, s.start, s.step, s.lengths_sha256)
+        for s in info.shards
     ]
     if on_corrupt == "skip":
         files = [_without_damage(file, shard, manifest) for file, shard in zip(files, info.shards, strict=True)]

@@ -31,6 +31,7 @@ from seqrecorder.storage.files import (
     cache_directory,
     faults_around,
     fcntl,
+    has_digest,
     link_file,
     sha256,
     write_file,
@@ -99,13 +100,16 @@ def cached(store: Place, manifest: bytes) -> Path:
     return path
 
 
-def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None:
+def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted], *, verify: bool = False) -> None:
     """Fetch files of a dataset into the cache, and keep them until this process ends.
+
+    A file in the cache is fetched again if its size is wrong.
 
     Args:
         store: location of the dataset.
         directory: directory from `cached`.
         files: files to fetch.
+        verify: whether to compare the digests of files in the cache as well, and fetch damaged ones again.
 
     Raises:
         ShardReadError: a file cannot be fetched, or differs from the manifest.
@@ -117,11 +121,11 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
     with exclusive(root):  # so that a process that makes room sees all of these files or none
         reader = _reader_of(root, os.getpid())
         reader.note(directory, files)
-        missing = [file for file in files if not _is_touched(directory / file.name)]
+        missing = [file for file in files if not _is_touched(directory / file.name, file.bytes)]
     earlier = _latest(directory) if missing else []
     if earlier:
         in_threads(lambda file: _take_over(earlier, directory, file), missing)
-        missing = [file for file in missing if not (directory / file.name).exists()]
+        missing = [file for file in missing if not _is_touched(directory / file.name, file.bytes)]
     if missing:
         try:
             with exclusive(root):
@@ -129,16 +133,16 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
         except ShardWriteError:
             reader.forget(directory, missing)
             raise
-        fetch(store, directory, missing)
+    fetch(store, directory, files if verify else missing)
 
 
-def _is_touched(path: Path) -> bool:
-    """Mark a file as recently used; return whether it exists."""
+def _is_touched(path: Path, size: int) -> bool:
+    """Mark a file as recently used; return whether it exists and has this size (0 for any)."""
     try:
         os.utime(path)
+        return size in (0, path.stat().st_size)
     except OSError:
         return False
-    return True
 
 
 def _latest(directory: Path) -> list[Path]:
@@ -155,7 +159,7 @@ def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
     """Link a file from the directory of an earlier manifest, if such a directory has one with the same contents."""
     for known in earlier:
         with contextlib.suppress(OSError):
-            if sha256(known / file.name) == file.sha256:
+            if has_digest(known / file.name, file.sha256):
                 with _alone(directory / file.name):
                     link_file(known / file.name, directory / file.name)
                 return
@@ -224,7 +228,7 @@ def _reader_of(root: Path, process: int) -> _Reader:
 def fetch(
     store: Place, directory: Path, files: Sequence[Wanted], *, done: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Fetch the missing files of a directory, several at a time.
+    """Fetch the files that are missing in a directory or do not have their digest, several at a time.
 
     Args:
         store: place to fetch from.
@@ -246,8 +250,8 @@ def fetch(
 
 def _fetch_one(store: Place, target: Path, file: Wanted) -> None:
     with writing("fetch into", target), _alone(target):
-        if target.exists():
-            return  # another process fetched it meanwhile
+        if has_digest(target, file.sha256):
+            return  # it is intact, or another process fetched it meanwhile
         part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
             for attempt in range(_TRIES):

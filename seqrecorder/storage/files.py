@@ -441,9 +441,8 @@ def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[P
         names = glob.glob(local_pattern(item), recursive=True)
         matches = [path for path in sorted(map(Path, names), key=order) if path.is_file()]
         if not matches:
-            raise DatasetNotFoundError(
-                f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item
-            )
+            kind = " (as a glob)" if glob.has_magic(str(item)) else ""
+            raise DatasetNotFoundError(f"there is no file {item}{kind}", path=item)
         paths += matches
     return paths
 
@@ -1329,6 +1328,15 @@ def sha256(path: str | os.PathLike[str]) -> str:
         ShardReadError: the file is missing or cannot be read.
     """
     return FileDigest(path).finish()
+
+
+def has_digest(path: Path, digest: str) -> bool:
+    """Check whether a file has this SHA-256; False if it is missing or cannot be read."""
+    try:
+        FileState.of(path)  # raises an error for pipes, which would block
+        return sha256(path) == digest
+    except ShardReadError:
+        return False
 
 
 _LENGTH_BYTES = 8  # size of a length

@@ -348,9 +348,7 @@ class Staging:
         kept = self.path.with_name(self.path.name.replace(_INCOMPLETE, _REPLACED))
         with contextlib.suppress(OSError):
             self.path.rename(kept)
-        _LOG.warning(
-            "%s was overwritten, but what it held before could not be removed, and is in %s", self.destination, kept
-        )
+        _LOG.warning("%s was overwritten, but old files could not be removed, and are in %s", self.destination, kept)
 
     def _check_destination(self) -> None:
         path = self.destination

@@ -305,11 +305,8 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
     """
     dataset = path.parent.parent
     verified = dataset if (dataset / MANIFEST).exists() else path
-    return ShardReadError(
-        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or message}; "
-        f"`seqrecorder verify {verified}` lists the damage, `seqrecorder salvage` copies the intact records",
-        path=path,
-    )
+    loss = _first_loss(path, compression) or message
+    return ShardReadError(f"{path}: damaged after {done} or more records: {loss}; {advice(verified)}", path=path)
 
 
 def _first_loss(path: Path, compression: Compression) -> str:
@@ -381,9 +378,8 @@ class SoughtShard:
             check_frames(self.path, None, self.dataset)  # raises an error with the reason
         if starts is None or starts.size != self.records + 1:
             got = "frames that lead out of the file" if starts is None else f"{starts.size - 1}"
-            raise ShardReadError(
-                f"{self.path}: expected {self.records} records, got {got}; {advice(self.dataset)}", path=self.path
-            )
+            hint = advice(self.dataset)
+            raise ShardReadError(f"{self.path}: expected {self.records} records, got {got}; {hint}", path=self.path)
         return starts
 
     def read_one(self, row: int) -> bytes | memoryview:

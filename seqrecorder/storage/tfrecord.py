@@ -13,6 +13,7 @@ import io
 import os
 import tempfile
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import attrs
@@ -20,11 +21,20 @@ import numpy as np
 
 from seqrecorder.errors import ShardReadError
 from seqrecorder.storage.crc32c import FOOTER, HEADER, LENGTH, damaged_frames, masked_crc32c, masked_crc32c_of_one
-from seqrecorder.storage.files import Compression, ReadAround, faults_around, open_source, reason_at, remember, writing
+from seqrecorder.storage.files import (
+    Compression,
+    ReadAround,
+    faults_around,
+    is_url,
+    open_source,
+    origin_of,
+    reason_at,
+    remember,
+    writing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -308,7 +318,13 @@ def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
 
 
 def advice(path: Path | str) -> str:
-    """Write advice on a damaged shard, for the end of an error message."""
+    """Write advice on a damaged shard, for the end of an error message.
+
+    Args:
+        path: path or URL of the dataset, or its directory in the cache; path of a bare shard.
+    """
+    if url := path if is_url(path) else origin_of(Path(path)):
+        return f"the file is a copy in the cache: remove it, and it is fetched from {url} again"
     return f"`seqrecorder verify {path}` lists the damage, `seqrecorder salvage` copies the intact records"
 
 
@@ -321,9 +337,7 @@ def check_size(path: Path, size: int | None, dataset: Path) -> None:
             f"{path}: a shard of the dataset is missing ({error.strerror}); {advice(dataset)}", path=path
         ) from None
     if size not in (None, got):
-        raise ShardReadError(
-            f"{path}: expected {size} bytes, as the manifest says, got {got}; {advice(dataset)}", path=path
-        )
+        raise ShardReadError(f"{path}: expected {size} bytes by the manifest, got {got}; {advice(dataset)}", path=path)
 
 
 def check_frames(path: Path, compression: Compression, hint: Path | str) -> None:

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from faults import names
 from written_records import Item, items
 
@@ -332,6 +333,77 @@ def test_selections_fetch_the_shards_that_they_need(url):
     assert shards(lambda: train[7]) == 0
     assert shards(lambda: [train[0], train[1]]) == 8  # the second brings seven more, but for the one that is there
     assert shards(lambda: list(train)) == 11
+
+
+def truncate(data):
+    return data[:100]
+
+
+def lead_out(data):
+    return b"\xff" * 12 + data[12:]  # the length of the first record
+
+
+def change_byte(data):
+    return data[:30] + bytes([data[30] ^ 1]) + data[31:]
+
+
+def damage_copies(url, change, ending=".tfrecord"):
+    """Change the copy of the first shard of a dataset in the cache."""
+    path = next(path for path in sorted(sr.info(url).path.rglob(f"*{ending}")))
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda url, options: len(list(sr.read_records(url, on_corrupt="skip"))),
+        lambda url, options: len(list(sr.read_records(url, check="full"))),
+        lambda url, options: len(list(sr.open(url).all()[::2])) * 2,
+        lambda url, options: len(list(sr.open(url).all()[:30])) + 10,
+        lambda url, options: sr.write(items(2, 100), url, append=True, compression=options["compression"]).records - 2,
+        lambda url, options: sr.compact(url).records,
+        lambda url, options: sr.merge([url], f"{url}2", **options).records,
+    ],
+    ids=["skip", "full", "every second", "the first", "append", "compact", "merge"],
+)
+def test_damaged_copies_in_the_cache_are_fetched_again(url, count, compression):
+    """A file of the cache that does not have its digest is replaced, and no record is lost that the store has."""
+    options = {"shards": 2, "compression": compression}
+    sr.write(items(40), url, **options)
+    assert len(list(sr.read_records(url))) == 40
+    damage_copies(url, change_byte)
+    assert count(url, options) == 40
+
+
+def test_copies_of_another_size_or_with_wrong_frames_are_fetched_again(url):
+    """A plain read compares sizes, follows the frames and compares the lengths, and fetches again what is wrong."""
+    sr.write(items(40), url, shards=2)
+    assert len(list(sr.read_records(url))) == 40
+    for change, ending in [(truncate, ".tfrecord"), (lead_out, ".tfrecord"), (change_byte, ".lengths")]:
+        for count in (lambda: len(list(sr.read_records(url))), lambda: sum(1 for _ in sr.read(url))):
+            damage_copies(url, change, ending)
+            assert count() == 40
+    damage_copies(url, lead_out)
+    assert sr.open(url).all()["k0"].key == "k0"
+    damage_copies(url, change_byte, ".lengths")
+    assert len(sr.open(url)["train"].lengths()) == 40
+
+
+def test_an_error_about_a_copy_in_the_cache_says_what_to_do(url):
+    """Damage that shows when the record is read names the file, which is fetched again once it is removed."""
+    sr.write(items(40), url, shards=2)
+    sr.read(url)
+    path = damage_copies(url, change_byte)
+    advice = f"is a copy in the cache: remove it, and it is fetched from {url} again"
+    with pytest.raises(sr.ShardReadError, match=re.escape(str(path))) as error:
+        list(sr.read_records(url))
+    assert advice in str(error.value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=advice):
+        list(sr.read(url))
+    path.unlink()
+    assert len(list(sr.read_records(url))) == 40
 
 
 def change_manifest(read, write, change):
