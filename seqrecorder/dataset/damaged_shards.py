@@ -128,10 +128,8 @@ def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressio
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
-    more = "..." if len(bad) > _SHOWN else ""
-    return attrs.evolve(
-        loss, reason=f"{loss.reason}; the disk cannot read bytes {', '.join(bad[:_SHOWN])}{more} of the file"
-    )
+    ranges = f"{', '.join(bad[:_SHOWN])}{'...' if len(bad) > _SHOWN else ''}"
+    return attrs.evolve(loss, reason=f"{loss.reason}; the disk cannot read bytes {ranges} of the file")
 
 
 def _read_keys(
@@ -295,7 +293,7 @@ def lengths_of_copy(copy: Path) -> Path:
 
 def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
     shard, compression = reading.shard, reading.compression
-    is_sound = _is_intact(path, compression) if shard is None else has_digest(path, shard.sha256)
+    is_sound = is_intact(path, compression) if shard is None else has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
     written = None
@@ -350,7 +348,8 @@ def _may_be_ours(
     return is_telling and np.array_equal(done.lengths, written[: done.records])
 
 
-def _is_intact(path: Path, compression: Compression) -> bool:
+def is_intact(path: Path, compression: Compression) -> bool:
+    """Check whether a shard can be read to its end, without a look at its manifest."""
     try:
         walk = walk_frames(path, compression)
         return not walk.problem and RecordReader(path, compression).read_all() == walk.lengths.size

@@ -52,6 +52,7 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.processes_and_signals import Progress, cleanup_when_terminated, in_threads
 from seqrecorder.storage.publish import Staging
+from seqrecorder.storage.tfrecord import advice
 
 if TYPE_CHECKING:
     import os
@@ -227,10 +228,8 @@ class Destination:
             local, remote = pair
             source = inside(directory, local.name)
             if sha256(source) != local.sha256:
-                raise ShardReadError(
-                    f"{source}: its SHA-256 is not the manifest's, so it is not sent; `seqrecorder verify` says more",
-                    path=source,
-                )
+                text = f"{source}: its SHA-256 is not the manifest's, so it is not sent; {advice(directory)}"
+                raise ShardReadError(text, path=source)
             size, known = source.stat().st_size, listed.get(remote.name)
             # The listing may be outdated, and still contain objects that have been removed.
             is_fresh = known is not None and (known.modified is None or now - known.modified < _REUSED)

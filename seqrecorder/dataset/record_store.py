@@ -27,12 +27,12 @@ from seqrecorder.dataset.manifest import (
     schema_to_read,
     shards_of,
 )
-from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
+from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, check_digest, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
 from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.crc32c import framed
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
-from seqrecorder.storage.processes_and_signals import ahead, scratch
+from seqrecorder.storage.processes_and_signals import ahead, in_threads, scratch
 from seqrecorder.storage.shard_reader import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.wire.byte_rows import Messages
@@ -582,6 +582,17 @@ class Rows:
             names.append(name)
             done += len(split)
         return names
+
+    def check_digests(self) -> None:
+        """Check that no shard of these rows was replaced by another; fetch damaged copies in the cache again.
+
+        Raises:
+            ShardReadError: an intact shard does not have its digest.
+        """
+        numbers = np.unique(self.store.order.find(self.array())[0]).tolist()
+        manifest, jobs = self.store.manifest, [self.store.shards[number] for number in numbers]
+        manifest.fetch(jobs, verify=True)
+        in_threads(functools.partial(check_digest, manifest), jobs if manifest.url is None else ())
 
     def touches(self, split: range) -> bool:
         """Check whether any record is in a split; for a range of positions, this compares only its ends."""

@@ -387,9 +387,8 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
                     with contextlib.suppress(OSError):
                         destination.unlink()
                 elif isinstance(failure, FileExistsError):
-                    raise DatasetExistsError(
-                        f"destination {destination} was created meanwhile by another process", path=destination
-                    ) from None
+                    text = f"destination {destination} was created meanwhile by another process"
+                    raise DatasetExistsError(text, path=destination) from None
                 raise
     return Salvage(str(source), str(destination), (shard,))
 

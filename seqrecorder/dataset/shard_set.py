@@ -17,7 +17,7 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, check_layout, detect_layout
-from seqrecorder.dataset.damaged_shards import lengths_of_copy, without_damage
+from seqrecorder.dataset.damaged_shards import is_intact, lengths_of_copy, without_damage
 from seqrecorder.dataset.manifest import dataset_at, explaining_replacement, read_manifest, schema_to_read, shards_of
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
@@ -25,10 +25,10 @@ from seqrecorder.storage.files import (
     check_compression,
     check_lengths,
     files_named,
+    has_digest,
     inside,
     is_url,
     read_lengths,
-    sha256,
 )
 from seqrecorder.storage.shard_reader import RecordReader, peek
 from seqrecorder.storage.tfrecord import (
@@ -320,9 +320,8 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     """
     if len(records) < count:
         groups = next((n for n in range(len(records), 1, -1) if _is_even(_extremes(records, n, count))), 1)
-        return slice(index % groups, None, groups), slice(
-            index // groups, None, len(range(index % groups, count, groups))
-        )
+        first, readers = index % groups, len(range(index % groups, count, groups))
+        return slice(first, None, groups), slice(index // groups, None, readers)
     if -1 in records or _is_even([sum(records[n::count]) for n in range(count)]):
         return slice(index, None, count), None
     ends = np.cumsum([0, *records])
@@ -451,13 +450,16 @@ def resolve_dataset(
             if check == "full":
                 check_walk(file.path, manifest.compression, shard.records, manifest.path)
                 RecordReader(file.path, manifest.compression).read_all()
-                if sha256(file.path) != shard.sha256:
-                    raise ShardReadError(
-                        f"{file.path}: its SHA-256 is not the manifest's although its records are intact, so they are "
-                        f"not those that were written; {advice(manifest.where)}",
-                        path=file.path,
-                    )
+                check_digest(manifest, (info.name, shard))
     return origin
+
+
+def check_digest(manifest: Manifest, job: tuple[str, ShardInfo]) -> None:
+    """Raise `ShardReadError` for an intact shard that is not the one that was written; damage shows when it is read."""
+    path = manifest.shard_path(*job)
+    if not has_digest(path, job[1].sha256) and is_intact(path, manifest.compression):
+        text = f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not those that "
+        raise ShardReadError(f"{text}were written; {advice(manifest.where)}", path=path)
 
 
 def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:

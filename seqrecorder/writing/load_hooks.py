@@ -21,9 +21,8 @@ def check_params(owner: type, params: Mapping[str, Any], hooks: Sequence[str] = 
     taken = set[str]().union(*filter(None, names))
     for name in params:
         if None not in names and name not in taken:
-            raise OptionError(
-                f"params: no hook of {owner.__name__} ({', '.join(hooks)}) takes {name!r}{did_you_mean(name, taken)}"
-            )
+            hint = did_you_mean(name, taken)
+            raise OptionError(f"params: no hook of {owner.__name__} ({', '.join(hooks)}) takes {name!r}{hint}")
 
 
 def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:

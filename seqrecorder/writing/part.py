@@ -209,9 +209,8 @@ def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
             name, _ = checked_part(manifest.metadata[PART]), list(manifest.metadata[IDENTITY])
             opened = tuple(manifest.metadata.get(OPENED, ()))
         except (TypeError, KeyError, OptionError):
-            raise ManifestError(
-                f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {source.path}", path=path
-            ) from None
+            text = f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {source.path}"
+            raise ManifestError(text, path=path) from None
         attempts.append(Attempt(name, manifest, completed, opened))
     return attempts
 

@@ -73,7 +73,7 @@ def rewrite(
         OptionError: an option is invalid, or the selection belongs to another dataset.
         DatasetError: the dataset has changed since the selection was made, or during the rewrite.
         DatasetNotFoundError: there is no dataset.
-        ShardReadError: a record to keep is damaged; the dataset is unchanged.
+        ShardReadError: a record to keep is damaged, or a shard was replaced by another; the dataset is unchanged.
     """
     if drop is not None and keep is not None:
         raise OptionError("rewrite: pass drop= or keep=, not both")
@@ -102,6 +102,7 @@ def rewrite(
             kept = corpus[name]
             if chosen is not None:
                 kept = kept[np.isin(rows_of(kept).array(), rows_of(chosen).array(), invert=drop is not None)]
+            rows_of(kept).check_digests()
             writer.write_all({name: kept})
     return writer.manifest
 
@@ -126,7 +127,7 @@ def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> M
     Raises:
         DatasetError: the dataset was changed during the rewrite.
         DatasetNotFoundError: there is no dataset.
-        ShardReadError: a record is damaged; the dataset is unchanged.
+        ShardReadError: a record is damaged, or a shard was replaced by another; the dataset is unchanged.
     """
     return rewrite(path, **options)
 
@@ -164,6 +165,7 @@ def merge(
         OptionError: an option is invalid, or there is nothing to merge.
         SchemaMismatchError: a dataset cannot be read as the class.
         DuplicateKeyError: two records share a key.
+        ShardReadError: a record is damaged, or a shard was replaced by another; nothing is published.
         DatasetExistsError: the destination exists and is not empty.
     """
     if isinstance(paths, (str, bytes)) or not hasattr(paths, "__len__") or not len(paths):
@@ -179,6 +181,7 @@ def merge(
     writer.keep_chunks([rows.store.manifest.schema for rows in inputs])
     with writer:
         for rows in inputs:
+            rows.check_digests()
             if routed:
                 writer.write_all(Selection(rows))
                 continue

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -444,6 +445,28 @@ def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
     assert sr.rewrite(path, drop=sr.open(path)[split][[place]]).records == 41
     assert sr.verify(path).ok
     assert sr.verify(tmp_path / "merged").ok
+
+
+def test_shards_that_were_replaced_are_not_copied(tmp_path: Path) -> None:
+    """An intact shard of another dataset is refused, as `push` does; a selection without its records is not."""
+    for name, speaker in (("old", "a"), ("now", "b")):
+        words = (Word(f"w{i:02}", speaker, [i]) for i in range(20))
+        sr.write(words, tmp_path / name, shards=2)
+    now = tmp_path / "now"
+    rest = sr.open(now).all()[1::2]
+    shutil.copy(tmp_path / "old" / "train" / "train-00000-of-00002.tfrecord", now / "train")
+    for edit in (
+        lambda: sr.compact(now),
+        lambda: sr.rewrite(now, keep=sr.open(now).all()[:1]),
+        lambda: sr.rewrite(now, compression="GZIP"),
+        lambda: sr.merge([tmp_path / "old", now], tmp_path / "merged", on_duplicate="first"),
+    ):
+        with pytest.raises(sr.ShardReadError, match=r"train-00000-of-00002.*SHA-256.*verify.*salvage"):
+            edit()
+    assert not (tmp_path / "merged").exists()
+    assert len(list(sr.read_records(now))) == 20
+    assert sr.rewrite(now, keep=rest).records == 10
+    assert sr.verify(now).ok
 
 
 @sr.record
