@@ -183,10 +183,8 @@ class Standing:
             DatasetError: the dataset was changed or removed.
         """
         if self.text is None or hashlib.sha256(self.text).hexdigest() != digest:
-            raise DatasetError(
-                f"{where} was changed since its records were selected, and is left as it is; open it and write again",
-                path=str(where),
-            )
+            text = f"{where} was changed since its records were selected, and is left as it is; open it and write again"
+            raise DatasetError(text, path=str(where))
 
     def raise_changed(self, where: object) -> NoReturn:
         """Raise the error for a destination that another process has changed."""

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("seqrecorder")
 _SHOWN = 5  # maximum number of losses in a message
 
+REPLACED = "its SHA-256 is not the manifest's, but its records are intact, so they are not those that were written"
+"""Message for a shard that another program replaced."""
+
 
 @attrs.frozen
 class Recovered:
@@ -316,11 +319,7 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
             is_same = done.records == shard.records and has_digest(copy, shard.sha256)
             cut = ", or the shard was cut between two records" if done.records < shard.records else ""
             if not is_same and not _may_be_ours(done, shard.records, written, path.stat().st_size, compression):
-                raise ShardReadError(
-                    f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not "
-                    f"those that were written{cut}; {advice(path.parent.parent)}",
-                    path=path,
-                )
+                raise ShardReadError(f"{path}: {REPLACED}{cut}; {advice(path.parent.parent)}", path=path)
     except BaseException:
         shutil.rmtree(copy.parent, ignore_errors=True)
         raise

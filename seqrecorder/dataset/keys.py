@@ -188,10 +188,8 @@ class SortedHashes:
         try:
             yield
         except (OSError, ValueError) as error:  # the file was removed or truncated
-            raise ShardReadError(
-                f"{self._path}: cannot be read: {error}; if another process has changed the dataset, try again",
-                path=self._path,
-            ) from error
+            text = f"{self._path}: cannot be read: {error}; if another process has changed the dataset, try again"
+            raise ShardReadError(text, path=self._path) from error
 
 
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:

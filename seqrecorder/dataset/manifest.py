@@ -475,10 +475,8 @@ class Manifest:
                 "`dataset.concatenate(other)`, `itertools.chain(records, others)`"
             )
         if name not in self.splits:
-            raise DatasetNotFoundError(
-                f"{self.where} has no split {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}",
-                path=self.path,
-            )
+            text = f"{self.where} has no split {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}"
+            raise DatasetNotFoundError(text, path=self.path)
         return self.splits[name]
 
     def is_at(self, destination: Path | Place) -> bool:

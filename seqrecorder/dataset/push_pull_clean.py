@@ -36,7 +36,7 @@ from seqrecorder.dataset.manifest import (
     read_manifest,
 )
 from seqrecorder.dataset.verify import require_fit
-from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError, ShardReadError
+from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.storage.cache import cached, fetch
 from seqrecorder.storage.files import (
     ASSETS,
@@ -176,10 +176,8 @@ class Destination:
         if self.text is None:
             return NOTHING
         if not overwrite:
-            raise DatasetExistsError(
-                f"there is a dataset at {self.place.url}; choose another destination, or pass overwrite=True",
-                path=self.place.url,
-            )
+            text = f"there is a dataset at {self.place.url}; choose another destination, or pass overwrite=True"
+            raise DatasetExistsError(text, path=self.place.url)
         return standing_to_replace(self.text, Path(self.place.url), self.place.url)
 
     def publish(
@@ -296,7 +294,8 @@ def pull(
     >>> sr.pull("memory://doctest-of-pull/corpus", tempfile.mkdtemp() + "/corpus").records
     2
 
-    If it is killed, run it again: fetched files that match the manifest are not fetched again.
+    If it is killed or a request fails, run it again: fetched files that match the manifest are not fetched again. Until
+    then, they are next to the destination, in a directory `.<name>.pulling-...`.
 
     Args:
         url: URL of the dataset.
@@ -310,7 +309,8 @@ def pull(
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
         DatasetExistsError: the destination exists, and is neither empty nor this dataset.
-        ShardReadError: a shard cannot be fetched, or does not match the manifest; nothing is published.
+        ShardReadError: a shard cannot be fetched, or does not match the manifest; nothing is published. `read_records`
+            with `on_corrupt="skip"` reads what is left of a damaged dataset.
         ShardWriteError: the disk is full, or failed; nothing is published.
     """
     there = Destination.of(url)
@@ -327,19 +327,24 @@ def pull(
     bar.expect(remote.bytes)
     prefix = f".{staging.destination.name}.pulling-"
     fetched = staging.destination.with_name(prefix + hashlib.sha256(there.text).hexdigest()[:16])
-    # Staging raises before the transfer if the destination is taken.
-    with contextlib.closing(bar), cleanup_when_terminated(), staging:
-        with writing("create the directory", fetched):
-            fetched.mkdir(exist_ok=True)
-        fetch(there.place, fetched, [file for file, _ in pairs], done=bar.advance)
-        for file, local in pairs:
-            target = staging.path / local.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            link_file(fetched / file.name, target)
-        for split in final.splits:
-            (staging.path / split).mkdir(exist_ok=True)
-        require_fit(attrs.evolve(final, path=staging.path))
-        final = publish(staging, final, old)
+    try:
+        # Staging raises before the transfer if the destination is taken.
+        with contextlib.closing(bar), cleanup_when_terminated(), staging:
+            with writing("create the directory", fetched):
+                fetched.mkdir(exist_ok=True)
+            fetch(there.place, fetched, [file for file, _ in pairs], done=bar.advance)
+            for file, local in pairs:
+                target = staging.path / local.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                link_file(fetched / file.name, target)
+            for split in final.splits:
+                (staging.path / split).mkdir(exist_ok=True)
+            require_fit(attrs.evolve(final, path=staging.path))
+            final = publish(staging, final, old)
+    except DatasetError as error:
+        if error.__cause__ is None:  # the dataset is damaged; after a failed request, the next pull continues
+            shutil.rmtree(fetched, ignore_errors=True)
+        raise
     for rest in fetched.parent.glob("*"):
         if rest.name.startswith(prefix):
             shutil.rmtree(rest, ignore_errors=True)
@@ -375,20 +380,15 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     remote = Destination.of(url).place
     listed = remote.items()  # before reading the manifest, which names objects that a writer reuses meanwhile
     text = remote.read(MANIFEST)
-    texts = [
-        text,
-        *(remote.read(name) for name in listed if name.startswith(PARTS) and name.endswith(".json") and not parts),
-    ]
+    kept_parts = [name for name in listed if name.startswith(PARTS) and name.endswith(".json") and not parts]
+    texts = [text, *map(remote.read, kept_parts)]
     manifests = [parse_manifest(each.decode(errors="replace"), Path(remote.url)) for each in texts if each is not None]
     kept = set[str]().union(*map(named, manifests))
     now, gone = dt.datetime.now(dt.timezone.utc), dict[str, int]()
     for name, item in sorted(listed.items()):
         age = dt.timedelta.max if item.modified is None and not older_than else now - (item.modified or now)
-        if (
-            name not in kept
-            and (is_ours(name) or (parts and name.startswith(PARTS)))
-            and age >= dt.timedelta(hours=older_than)
-        ):
+        is_left_over = name not in kept and (is_ours(name) or (parts and name.startswith(PARTS)))
+        if is_left_over and age >= dt.timedelta(hours=older_than):
             gone[name] = item.bytes
     if not dry_run:
         remote.remove(gone)

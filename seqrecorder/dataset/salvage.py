@@ -210,9 +210,8 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         manifest = read_manifest(directory)
     except (ManifestError, DatasetNotFoundError) as error:
         if schema is None:
-            raise ManifestError(
-                f"{error}; pass schema= with the class of the records to salvage the shards without it", path=directory
-            ) from error
+            text = f"{error}; pass schema= with the class of the records to salvage the shards without it"
+            raise ManifestError(text, path=directory) from error
         manifest = _manifest_by_names(directory, Schema.of(schema))
         problems.append(f"{MANIFEST}: rebuilt, since the old one cannot be read")
     shards: list[SalvagedShard] = []
@@ -369,9 +368,8 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
     parent = destination.resolve().parent
     with writing("create the directory of", destination):
         parent.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(
-            prefix=f".{destination.name[:100]}.incomplete-", dir=parent, ignore_cleanup_errors=True
-        )
+        prefix = f".{destination.name[:100]}.incomplete-"
+        scratch = tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
     with scratch as directory:
         shard, _ = _recover_bare(source, Path(directory, destination.name), schema, kind)
         staged = Path(directory, destination.name)

@@ -6,10 +6,12 @@ Their records are parsed by the packages `codec` and `reading`.
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 import glob
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -17,7 +19,7 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, check_layout, detect_layout
-from seqrecorder.dataset.damaged_shards import is_intact, lengths_of_copy, without_damage
+from seqrecorder.dataset.damaged_shards import REPLACED, is_intact, lengths_of_copy, without_damage
 from seqrecorder.dataset.manifest import dataset_at, explaining_replacement, read_manifest, schema_to_read, shards_of
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
@@ -29,7 +31,10 @@ from seqrecorder.storage.files import (
     inside,
     is_url,
     read_lengths,
+    sha256,
 )
+from seqrecorder.storage.object_store import Place
+from seqrecorder.storage.processes_and_signals import in_threads, scratch
 from seqrecorder.storage.shard_reader import RecordReader, peek
 from seqrecorder.storage.tfrecord import (
     advice,
@@ -44,12 +49,12 @@ from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
+    from seqrecorder.storage.cache import Wanted
     from seqrecorder.storage.files import Compression
 
 
@@ -431,7 +436,7 @@ def resolve_dataset(
     """Find the shards of a split; see `resolve` for arguments and errors."""
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
-    if check == "full" or on_corrupt == "skip":  # otherwise each reader fetches only its share
+    if check == "full" and on_corrupt == "error":  # otherwise each reader fetches only its share
         manifest.fetch([(info.name, shard) for shard in info.shards], verify=True)
     wanted = schema_to_read(manifest, schema, where)
     directory = _split_directory(manifest, info)
@@ -440,7 +445,7 @@ def resolve_dataset(
         for s in info.shards
     ]
     if on_corrupt == "skip":
-        files = [_without_damage(file, shard, manifest) for file, shard in zip(files, info.shards, strict=True)]
+        files = in_threads(functools.partial(_without_damage, manifest), zip(files, info.shards, strict=True))
         files.sort(key=lambda file: file.is_damaged)  # damaged shards last, so that the others keep their order
         return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
     origin = Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check, info)
@@ -458,8 +463,7 @@ def check_digest(manifest: Manifest, job: tuple[str, ShardInfo]) -> None:
     """Raise `ShardReadError` for an intact shard that is not the one that was written; damage shows when it is read."""
     path = manifest.shard_path(*job)
     if not has_digest(path, job[1].sha256) and is_intact(path, manifest.compression):
-        text = f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not those that "
-        raise ShardReadError(f"{text}were written; {advice(manifest.where)}", path=path)
+        raise ShardReadError(f"{path}: {REPLACED}; {advice(manifest.where)}", path=path)
 
 
 def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
@@ -478,7 +482,38 @@ def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
     return directory
 
 
-def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:
+def _without_damage(manifest: Manifest, pair: tuple[ShardFile, ShardInfo]) -> ShardFile:
+    """Return a shard if it is intact, otherwise a copy of its intact records; at a URL, the shard is fetched first."""
+    file, shard = pair
+    try:
+        manifest.fetch([(file.directory.name, shard)], verify=True)
+    except ShardReadError:
+        with contextlib.suppress(ShardReadError):  # the object is missing or another, or cannot be fetched
+            directory = _download(Place.of(manifest.url or ""), shard.files(file.directory.name))
+            return _copy_if_damaged(attrs.evolve(file, directory=directory), shard, manifest)
+        raise
+    return _copy_if_damaged(file, shard, manifest)
+
+
+def _download(store: Place, files: Sequence[Wanted]) -> Path:
+    """Download a damaged shard and its lengths file into a temporary directory; return their directory.
+
+    Raises:
+        ShardReadError: the shard cannot be downloaded, or two downloads of it differ.
+    """
+    directory = scratch()
+    shard, lengths = (directory / Path(file.name).name for file in files)
+    store.download(files[0].name, shard)
+    first = sha256(shard)
+    store.download(files[0].name, shard)
+    if sha256(shard) != first:  # the connection is at fault, not the object
+        raise ShardReadError(f"{store.at(files[0].name)}: two downloads differ", path=shard)
+    with contextlib.suppress(ShardReadError):  # lengths are computed again
+        store.download(files[1].name, lengths)
+    return directory
+
+
+def _copy_if_damaged(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:
     schema, is_unique = manifest.schema, manifest.schema.key_field is not None
     check_size(file.path, None, manifest.path)
     copy = without_damage(file.path, manifest.compression, schema=schema, shard=shard, is_unique=is_unique)
@@ -545,11 +580,8 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
                 continue
             raise
         if is_zlib:
-            raise ShardReadError(
-                f"{path}: expected a plain file or GZIP, got ZLIB; copy its records to a new file: "
-                "`tf.data.TFRecordDataset(path, 'ZLIB')` reads them",
-                path=path,
-            )
+            hint = "copy its records to a new file: `tf.data.TFRecordDataset(path, 'ZLIB')` reads them"
+            raise ShardReadError(f"{path}: expected a plain file or GZIP, got ZLIB; {hint}", path=path)
     first = next(iter(kinds.values()), None) if wanted is None else wanted
     why, advised = "as asked for", "leave `compression` out to detect it"
     if wanted is None:

@@ -265,7 +265,8 @@ def _fetch_one(store: Place, target: Path, file: Wanted) -> None:
                     raise ShardReadError(
                         f"{store.at(file.name)}: expected what the manifest says, with SHA-256 {file.sha256[:16]}..."
                         f"{f' and {file.bytes} bytes' if file.bytes else ''}, got {digest[:16]}... and {size} bytes, "
-                        f"{_TRIES} times; `seqrecorder verify {store.url}` lists all that is wrong",
+                        f"{_TRIES} times; `seqrecorder verify {store.url}` lists all that is wrong, and "
+                        "on_corrupt='skip' reads what is left",
                         path=store.at(file.name),
                     )
         finally:
