@@ -126,9 +126,8 @@ def _deal(
     ranks = ranked(rows.store.splits, rows.array(), seed)
     if by is None and rows.schema.key_field and any(field.chunk for field in rows.schema.fields):
         by = rows.schema.key_field.name
-    strata, kinds = (np.zeros(len(rows), np.int64), [None])
-    if stratify is not None:
-        strata, kinds = _code(rows, stratify, "stratify")
+    one = np.zeros(len(rows), np.int64), [None]
+    strata, kinds = one if stratify is None else _code(rows, stratify, "stratify")
     targets = np.array(list(shares.values()))
     if by is None:
         part = _deal_records(targets, strata, ranks, len(kinds))

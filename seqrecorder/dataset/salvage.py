@@ -115,10 +115,8 @@ class Salvage:
         return f"<Salvage of {cut(self.path, 100)!r} to {cut(self.destination, 100)!r}: {facts}{more}>"
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[object, ...]] = [
-            (shard.path, shard.records, "?" if shard.lost == UNKNOWN else shard.lost) for shard in self.shards
-        ]
-        rows += [(problem, "", "") for problem in self.problems]
+        shards = [(each.path, each.records, "?" if each.lost == UNKNOWN else each.lost) for each in self.shards]
+        rows = [*shards, *((problem, "", "") for problem in self.problems)]
         return html_table(repr(self)[1:-1], ("shard", "recovered", "lost"), rows)
 
     @property

@@ -143,9 +143,8 @@ class Selection(Selected, Generic[R]):
                 raise TypeError
             position = operator.index(index)
         except (TypeError, ValueError):
-            raise OptionError(
-                f"expected a position, a key of text or bytes, a slice of ints, positions or a mask, got {index!r:.100}"
-            ) from None
+            expected = "a position, a key of text or bytes, a slice of ints, positions or a mask"
+            raise OptionError(f"expected {expected}, got {index!r:.100}") from None
         if not -len(self) <= position < len(self):
             raise RecordNotFoundError(f"{self!r} has no record {position} of {len(self):,}; for integer keys: where()")
         return rows.store.record(int(rows.positions[position]))
@@ -170,9 +169,7 @@ class Selection(Selected, Generic[R]):
             )
         outside = (places < -len(self)) | (places >= len(self))
         if outside.any():
-            raise RecordNotFoundError(
-                f"{self!r} has no record {int(places[outside][0])}: it has {number_of(len(self), 'record')}"
-            )
+            raise RecordNotFoundError(f"{self!r} has no record {int(places[outside][0])} of {len(self):,}")
         return self._take(np.where(places < 0, places + len(self), places).astype(np.int64, copy=False))
 
     def _take(self, places: NDArray[np.int64]) -> Selection[R]:

@@ -349,9 +349,8 @@ def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int
         places, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
         for start in range(0, len(positions), _WINDOW):
             part = positions[start : start + _WINDOW]
-            own = ranked(
-                splits, np.arange(part[0], part[-1] + part.step, part.step) if isinstance(part, range) else part, seed
-            )
+            part_positions = np.arange(part[0], part[-1] + part.step, part.step) if isinstance(part, range) else part
+            own = ranked(splits, part_positions, seed)
             low = np.flatnonzero(own <= limit) if share < 1 else np.arange(own.size)
             places.append(start + low)
             ranks.append(own[low])

@@ -121,7 +121,7 @@ def test_places_that_are_not_there(corpus: sr.Corpus) -> None:
     for place in (41, -42):
         with pytest.raises(IndexError, match=f"no record {place} of 41; for integer keys: where"):
             train[place]
-        with pytest.raises(sr.RecordNotFoundError, match=f"no record {place}: it has 41 records"):
+        with pytest.raises(sr.RecordNotFoundError, match=f"no record {place} of 41"):
             train[[0, place]]
     for wrong in (None, 1.5, [0.5], np.zeros((2, 2), int), [True], True, np.True_, slice("u7"), slice(None, None, 0)):
         for selection in (train, train.where(label=3)):
