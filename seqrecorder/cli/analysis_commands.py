@@ -115,11 +115,8 @@ def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
 
     quieten_tensorflow()
     result = sr.leakage(options.path, by=options.by, time=options.time, end=options.end)
-    document = {
-        "clean": result.is_clean,
-        "looked_for": result.looked_for,
-        "shared": list(map(attrs.asdict, result.shared)),
-    }
+    shared = list(map(attrs.asdict, result.shared))
+    document = {"clean": result.is_clean, "looked_for": result.looked_for, "shared": shared}
     return document, str(result), OK if result.is_clean else PROBLEM
 
 

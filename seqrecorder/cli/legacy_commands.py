@@ -72,12 +72,8 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
     blocks, documents = [], []
     for number, (call, conversion) in enumerate(zip(calls, conversions, strict=True)):
         suffix = f"_{number + 1}" if number else ""
-        document = {
-            "call": call,
-            "printed": conversion.printed,
-            "report": conversion.report,
-            "source": conversion.source,
-        }
+        report, source = conversion.report, conversion.source
+        document = {"call": call, "printed": conversion.printed, "report": report, "source": source}
         blocks += [f"{call}\n{conversion.report}"]
         if options.write:
             target = options.write.removesuffix(".py") + suffix + ".py"

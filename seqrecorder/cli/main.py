@@ -44,8 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader closed the pipe, as `head` does. Flushing the rest at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader closed the pipe, as `head` does
         return PROBLEM
     except (SeqrecorderError, OSError) as error:
         return _fail(error, as_json=options.json)
@@ -59,14 +58,23 @@ def _nowhere() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - for the rest of the process
 
 
+def _drop_output() -> None:
+    """Redirect standard output to the null device, so that flushing the rest at exit does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(error: Exception, *, as_json: bool) -> int:
     from seqrecorder.cli.output import to_json
     from seqrecorder.errors import printable
 
     message = printable(" ".join(str(error).split()))
     print(f"seqrecorder: {message}", file=sys.stderr)
-    if as_json:
-        print(to_json({"error": {"type": type(error).__name__, "message": str(error)}}))
+    try:
+        if as_json:
+            print(to_json({"error": {"type": type(error).__name__, "message": str(error)}}))
+        sys.stdout.flush()
+    except OSError:  # its disk is full, for example
+        _drop_output()
     return PROBLEM
 
 
@@ -108,9 +116,8 @@ def _salvage(options: argparse.Namespace) -> tuple[Any, str, int]:
     from seqrecorder.cli import output
     from seqrecorder.dataset.salvage import salvage
 
-    result = salvage(
-        options.path, options.destination, schema=load_class(options.schema), compression=options.compression
-    )
+    schema = load_class(options.schema)
+    result = salvage(options.path, options.destination, schema=schema, compression=options.compression)
     return output.salvage_summary(result), output.salvage_text(result), OK if result.complete else PROBLEM
 
 

@@ -581,6 +581,16 @@ def test_a_reader_that_leaves_is_no_error(corpus):
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [["info", "{}"], ["info", "{}", "--json"], ["info", "{}/nothing", "--json"]])
+def test_a_full_disk_behind_the_output_is_one_line(corpus, arguments):
+    """Output that cannot be written is an error of one line, without a traceback."""
+    command = [sys.executable, "-m", "seqrecorder", *(each.format(corpus) for each in arguments)]
+    with Path("/dev/full").open("w") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n"), done.stderr[:13]) == (1, 1, "seqrecorder: ")
+
+
 @sr.record
 class Translation:
     source: np.ndarray = sr.feature_list("int64", align="source")
