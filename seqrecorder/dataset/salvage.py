@@ -47,6 +47,7 @@ from seqrecorder.storage.files import (
     faults_around,
     files_named,
     generation_of,
+    has_digest,
     inside,
     local_path,
     sha256,
@@ -167,7 +168,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
 
     The damaged files are not changed. A record is intact if the CRC of its data is valid, even if its header is lost.
     After damage, the search continues at the next header with a valid CRC. In a GZIP shard, all records before the
-    damage are recovered, and few or none after it.
+    damage are recovered, and few or none after it. A shard that has the name of another one is found by its digest.
 
     Args:
         damaged: directory of a dataset, or TFRecord files (a path, a glob or a list).
@@ -264,6 +265,9 @@ def _salvage_shard(
             shutil.copyfile(source, target)
             shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
         return SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ()), _shift_start(shard, before)
+    paths = [path for path in manifest.path.glob(f"*/{_PATTERN}") if path.is_file()]
+    misnamed = [path for path in paths if path.stat().st_size == shard.bytes and has_digest(path, shard.sha256)]
+    source, gone = (misnamed[0], "") if misnamed else (source, gone)
     recovered = recover_shard(
         source,
         target,

@@ -114,6 +114,21 @@ def test_a_damaged_dataset(lines, tmp_path):
         }
 
 
+def test_swapped_shards_lose_nothing(lines, tmp_path):
+    """Shards that have each other's names are found by their digests, and so is one that was renamed."""
+    first, second, *_ = sorted((lines / "train").glob("*.tfrecord"))
+    first.rename(lines / "third")
+    second.rename(first)
+    (lines / "third").rename(second)
+    result = sr.salvage(lines, tmp_path / "saved")
+    assert (result.lost, result.complete) == (0, True)
+    first.rename(lines / "train" / "renamed.tfrecord")
+    assert sr.salvage(lines, tmp_path / "again").lost == 0
+    for name in ("saved", "again"):
+        assert sr.verify(tmp_path / name).ok
+        assert [record.key for record in sr.read_records(tmp_path / name, "train")] == [r.key for r in RECORDS[:30]]
+
+
 def test_a_listing_is_left_out_where_records_are_lost(lines, tmp_path):
     """An `examples.csv` numbers records as they were written: that of a split that lost some is left out, and said."""
     shard_of(lines).write_bytes(shard_of(lines).read_bytes()[:-60])
