@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from seqrecorder.cli.command import OK, PROBLEM, add, add_command, quieten_tensorflow
+from seqrecorder.errors import DatasetNotFoundError
 from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ def _plot(options: argparse.Namespace) -> tuple[Any, str]:
 def _report(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
 
+    if not Path(options.output).parent.is_dir():
+        raise DatasetNotFoundError(f"cannot write {options.output}: there is no such directory", path=options.output)
     result = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
     document = {"path": result.path, "output": options.output, "findings": result.findings}
     return document, f"{result}\n\nwritten to {options.output}"

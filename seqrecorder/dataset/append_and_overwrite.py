@@ -399,11 +399,9 @@ def _check_complete(locked: Held, manifest: Manifest) -> None:
     """Raise an error if a file of the dataset is missing, because another process may be removing the dataset."""
     gone = sorted(path for path in named(manifest) if not locked.finds(path))
     if gone:
-        raise DatasetNotFoundError(
-            f"{locked.path} lacks {gone[0]}, which its {MANIFEST} names, so nothing is added to it; "
-            f"`seqrecorder verify {locked.path}` lists what is wrong",
-            path=locked.path,
-        )
+        text = f"{locked.path} lacks {gone[0]}, which its {MANIFEST} names, so nothing is added to it; "
+        text += f"`seqrecorder verify {locked.path}` lists what is wrong"
+        raise DatasetNotFoundError(text, path=locked.path)
 
 
 def _add_generation(staging: Path, manifest: Manifest) -> Manifest:

@@ -46,10 +46,8 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
         if field.is_scalar and field.optional and field.element.has_nan:
             values = one_array(table[field.name].drop_null()).to_numpy(zero_copy_only=False)
             if np.isnan(values).any():
-                raise OptionError(
-                    f"field {field.name!r}: pandas cannot tell NaN from None, which it may be; leave it out "
-                    "(fields=), or go to polars"
-                )
+                text = "pandas cannot tell NaN from None, which it may be; leave it out (fields=), or go to polars"
+                raise OptionError(f"field {field.name!r}: {text}")
     try:
         return table.to_pandas(integer_object_nulls=True)  # otherwise, optional integers become floats
     except (ValueError, OverflowError) as error:
@@ -126,10 +124,8 @@ def _within_milliseconds(reader: Any) -> Any:
                 continue
             seconds = array.drop_null().view(pa.int64()).to_numpy()
             if seconds.size and not -_MOST_SECONDS <= seconds.min() <= seconds.max() <= _MOST_SECONDS:
-                raise OptionError(
-                    f"field {name!r}: expected times that can be counted in milliseconds, got one further from 1970; "
-                    "leave the field out (fields=), or go to Arrow"
-                )
+                text = "expected times that can be counted in milliseconds, got one further from 1970; "
+                raise OptionError(f"field {name!r}: {text}leave the field out (fields=), or go to Arrow")
         return batch
 
     return pa.RecordBatchReader.from_batches(reader.schema, map(checked, reader))

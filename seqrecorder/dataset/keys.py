@@ -292,6 +292,7 @@ class UniqueKeys:
         # Chunks that the caller writes as records share a key and differ in the chunk number. If the class has the hook
         # `split`, records are not split into chunks yet.
         chunks_itself = needs is None and callable(getattr(schema.record_class, "split", None))
+        self._has_chunks = hasattr(schema.record_class, "split") or any(field.chunk for field in schema.fields)
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
         if needs is not None and self._chunk is not None and self._chunk.name not in needs:
             self._chunk = None
@@ -403,10 +404,12 @@ class UniqueKeys:
             first = int(doubled[0])
             other = int(earlier[first]) - self._old_count
             where = f"record {other}" if other >= 0 else f"a record that is in {self._old_label} already"
+            hint = "" if other >= 0 else ". An append extends no record"
+            if self._has_chunks:
+                hint += ". Number chunks by chunk=True, and write stored chunks again as a selection, not as a list"
             raise DuplicateKeyError(
                 f"has the key of {where}; make keys unique, as with the file's name, or pass on_duplicate='first', "
-                f"which drops {doubled.size} of the {usable.size} records checked here. An append extends no record. "
-                "Number chunks by chunk=True, and write stored chunks again as a selection, not as a list",
+                f"which drops {doubled.size} of the {usable.size} records checked here{hint}",
                 position=int(positions[first]),
                 key=getattr(records[usable[first]], self._key.name),
             )

@@ -426,9 +426,8 @@ class Manifest:
             (name, f"{s.records:,}", f"{s.steps:,}", bytes_text(s.bytes), len(s.shards))
             for name, s in self.splits.items()
         ]
-        return html_table(repr(self)[1:-1], ("split", "records", "steps", "size", "shards"), rows) + lengths_picture(
-            {name: split.bins for name, split in self.splits.items()}
-        )
+        picture = lengths_picture({name: split.bins for name, split in self.splits.items()})
+        return html_table(repr(self)[1:-1], ("split", "records", "steps", "size", "shards"), rows) + picture
 
     @property
     def records(self) -> int:

@@ -137,10 +137,8 @@ def steps_before(
     if wrong.any():
         at = int(wrong.argmax())
         step = at - int(steps[: record[at]].sum())
-        raise RecordError(
-            f"field {name!r}: expected times that ascend, got {times[at]} at step {step}",
-            position=int(record[at] if positions is None else positions[record[at]]),
-        )
+        where = int(record[at] if positions is None else positions[record[at]])
+        raise RecordError(f"field {name!r}: expected times that ascend, got {times[at]} at step {step}", position=where)
     counts = [steps if bound is None else np.bincount(record[times < bound], minlength=steps.size) for bound in bounds]
     return np.stack(counts, 1).astype(np.int64) if counts else np.empty((steps.size, 0), np.int64)
 

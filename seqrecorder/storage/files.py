@@ -470,9 +470,8 @@ def _working_directory(path: str) -> Path:
     except FileNotFoundError as error:
         if os.path.isabs(path):  # noqa: PTH117 - it is text
             return Path(os.sep)
-        raise OptionError(
-            f"{path!r}: expected an absolute path, since the working directory was removed; got a relative one"
-        ) from error
+        text = f"{path!r}: expected an absolute path, since the working directory was removed; got a relative one"
+        raise OptionError(text) from error
 
 
 def _checked(path: Any) -> str:

@@ -257,7 +257,8 @@ class Place:
         except DatasetError:
             raise
         except Exception as error:  # store clients raise their own kinds of errors
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            text = "there is no such object" if isinstance(error, FileNotFoundError) else str(error)
+            reason = getattr(error, "strerror", None) or text or type(error).__name__
             raise kind(f"cannot {doing} {where}: {reason}", path=where) from error
 
 

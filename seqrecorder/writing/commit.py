@@ -152,7 +152,8 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
         other = known[twice] if twice is not None else next(iter(holders))
         if twice is not None or (not keys and len(holders) > 1):
             at = [other, name] if other != name else list(holders)[:2]
-            raise DuplicateKeyError(f"is in {at[0]} and in {at[1]}; make keys unique, and write both again", key=twice)
+            hint = "make keys unique, and write both again" if at[1].startswith("part ") else f"leave it out of {at[0]}"
+            raise DuplicateKeyError(f"is in {at[0]} and in {at[1]}; {hint}", key=twice)
         known.update(dict.fromkeys(keys, name))
 
 

@@ -182,10 +182,8 @@ class LifeCycle:
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
     """Raise `RecordError` if the CSV columns of a record differ from those of the first record."""
     if list(got) != list(expected):
-        raise RecordError(
-            f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
-            position=position,
-        )
+        text = f"expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}"
+        raise RecordError(f"{name}.to_csv_row: {text}", position=position)
 
 
 # Hooks may enlarge records greatly. Therefore, chunks for workers that run hooks start with one source, and grow up to

@@ -699,6 +699,13 @@ def test_plan_compares_strategies(corpus, capsys):
     assert plans[0]["steps"] == sum(i % 4 for i in range(7))
 
 
+def test_a_report_into_no_directory_is_refused_at_once(capsys):
+    """Nothing is computed for a page that has no directory."""
+    code, out, err = run(capsys, "report", "nothing", "-o", "/nonexistent/x.html")
+    assert (code, out) == (1, "")
+    assert "cannot write /nonexistent/x.html: there is no such directory" in err
+
+
 def test_report_writes_a_page_and_prints_the_findings(corpus, tmp_path, capsys):
     """`report` writes one HTML file, and says what is remarkable."""
     path = tmp_path / "report.html"

@@ -99,7 +99,7 @@ def test_a_refused_put_tells_that_somebody_was_faster(place, monkeypatch):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda place, path: place.download("no", path), "cannot read memory://.*/no"),
+        (lambda place, path: place.download("no", path), "cannot read memory://.*/no: there is no such object"),
         (lambda place, path: place.upload(path / "no", "x"), "cannot write memory://.*/x"),
     ],
 )

@@ -101,7 +101,7 @@ def test_appended_and_overwritten(tmp_path: Path) -> None:
         found = [record.key for record in sr.read_records(tmp_path / "c", split)]
         assert found == [record.key for record in sr.read_records(tmp_path / "whole", split)]
     sr.write_part(WORDS[:1], tmp_path / "c", 0, append=True)
-    with pytest.raises(sr.DuplicateKeyError, match="'w0'.*part 0 and in .*c;"):
+    with pytest.raises(sr.DuplicateKeyError, match="'w0'.*part 0 and in .*c; leave it out of part 0"):
         sr.commit(tmp_path / "c", append=True)
     sr.write_part([Word("new", [])], tmp_path / "c", 0, append=True, schema=Word)
     sr.write_part([Word("newer", [])], tmp_path / "c", 1, splits={"train": 1.0}, overwrite=True)

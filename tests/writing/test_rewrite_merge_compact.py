@@ -70,9 +70,13 @@ def test_selections_find_splits_and_keep_keys_apart(corpus: sr.Corpus, tmp_path:
     )
     assert new.to_json() == old.to_json()
     twice = corpus.all()[[0, 1, 0]]
-    with pytest.raises(sr.DuplicateKeyError, match="has the key of record 0; .*which drops 1 of the 3 records"):
+    with pytest.raises(
+        sr.DuplicateKeyError, match="has the key of record 0; .*which drops 1 of the 3 records checked here$"
+    ):
         sr.write(twice, tmp_path / "twice")
     assert sr.write(twice, tmp_path / "twice", on_duplicate="first").records == 2
+    with pytest.raises(sr.DuplicateKeyError, match="checked here. An append extends no record$"):
+        sr.write(twice, tmp_path / "twice", append=True)
     sr.write(corpus.all()[2:4], tmp_path / "twice", append=True)
     assert len(sr.open(tmp_path / "twice").all()) == 4
 
