@@ -55,9 +55,12 @@ def rewrite(
     ['to', 'or']
 
     Records keep their splits, their written order and their bytes. The splitting rule, metadata, assets and the number
-    of skipped records stay as well. Keys are not checked again unless `schema` or `on_duplicate` is passed. The old
-    files are removed once the new dataset is complete, so that no byte of a dropped record is left at the path (but
-    perhaps in free disk blocks, snapshots and backups).
+    of skipped records stay as well. `drop` and `keep` also remove `skip_reasons`, which may quote values.
+    Keys are not checked again unless `schema` or `on_duplicate` is passed.
+
+    The old files are removed once the new dataset is complete, so that no byte of a dropped record is left in the
+    directory (but perhaps in free disk blocks, snapshots and backups). At a URL, they stay until `clean`, and in the
+    caches of readers until these are emptied.
 
     Args:
         path: directory or URL of the dataset.
@@ -96,7 +99,8 @@ def rewrite(
         unchanged["stats"] = True
     again: WriteKeywords = {**unchanged, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
-    writer.keep_history(old, keys=schema is None and "on_duplicate" not in options)
+    history = old if chosen is None else attrs.evolve(old, skip_reasons=())
+    writer.keep_history(history, keys=schema is None and "on_duplicate" not in options)
     with writer:
         for name in old.splits:
             kept = corpus[name]

@@ -194,7 +194,7 @@ def test_a_rewrite_keeps_chunks_without_numbers(tmp_path: Path) -> None:
     assert (len(manifest.splits["train"].shards), manifest.skipped, manifest.skip_reasons) == (1, 1, ("short",))
     assert list(sr.read_records(path)) == chunks
     manifest = sr.rewrite(path, drop=sr.open(path).all().where(key="c"), csv=True)
-    assert (manifest.records, manifest.skipped) == (3, 1)
+    assert (manifest.records, manifest.skipped, manifest.skip_reasons) == (3, 1, ())
     with pytest.raises(sr.DuplicateKeyError, match="stored chunks again as a selection, not as a list"):
         sr.rewrite(path, schema=Passage)
     assert sr.rewrite(path, on_duplicate="first").records == 1
