@@ -592,7 +592,7 @@ class Rows:
         numbers = np.unique(self.store.order.find(self.array())[0]).tolist()
         manifest, jobs = self.store.manifest, [self.store.shards[number] for number in numbers]
         manifest.fetch(jobs, verify=True)
-        in_threads(functools.partial(check_digest, manifest), jobs if manifest.url is None else ())
+        in_threads(functools.partial(check_digest, manifest), jobs)
 
     def touches(self, split: range) -> bool:
         """Check whether any record is in a split; for a range of positions, this compares only its ends."""

@@ -163,10 +163,8 @@ class Selection(Selected, Generic[R]):
         if places.dtype == bool and places.shape == (len(self),):
             return self._take(np.flatnonzero(places))
         if places.ndim != 1 or places.dtype.kind not in "iu":
-            raise OptionError(
-                f"expected positions as ints, a mask of {len(self)} bools, or keys as a list, got an array of "
-                f"{places.dtype} and shape {places.shape}"
-            )
+            expected = f"positions as ints, a mask of {len(self)} bools, or keys as a list"
+            raise OptionError(f"expected {expected}, got an array of {places.dtype} and shape {places.shape}")
         outside = (places < -len(self)) | (places >= len(self))
         if outside.any():
             raise RecordNotFoundError(f"{self!r} has no record {int(places[outside][0])} of {len(self):,}")

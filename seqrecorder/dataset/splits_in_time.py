@@ -183,10 +183,8 @@ class SplitsInTime:
         self.needs = list(dict.fromkeys([self._time.name, self._end.name]))
         self._chunk = next((field.name for field in schema.fields if field.chunk), None)
         if rule.straddling == "cut" and (rule.end is not None or not self._time.is_list):
-            raise OptionError(
-                "straddling: expected 'error' or 'drop', since 'cut' needs a time for each step, and no end; got "
-                f"{rule.time!r}"
-            )
+            expected = "'error' or 'drop', since 'cut' needs a time for each step, and no end"
+            raise OptionError(f"straddling: expected {expected}; got {rule.time!r}")
         # Cut the lists in the group of the times, and those with a fixed number of steps per time.
         rates = {group: rate for group, (followed, rate) in schema.rates.items() if followed == self._time.group}
         rates[self._time.group] = 1
