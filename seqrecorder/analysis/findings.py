@@ -398,7 +398,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
         constant = np.atleast_1d(field.constant)
         if constant.any() and field.records > 1 and np.sum(field.count) > 1:
             yield Finding("constant values", "warning", name, _unchanging(field, constant), "fields")
-        if field.gaps is not None:
+        if field.gaps is not None and field.field.element.numpy.kind == "M":  # durations go up and down
             duplicates = int(field.gaps.zeros[0])
             back = {at[1]: each for at, each in facts.backwards.items() if at[0] == name}
             if back:

@@ -533,8 +533,9 @@ class _Grouped:
                 f"{join([*map(repr, lost)])}; leave them out, also of stats(): where(lambda r: r.{by} not in {lost})"
             )
         maps = [part.field_map(field) for part in self.parts.values()]
-        wide, rest = maps[0].target.element.name, list(field.rest)
+        wide = maps[0].target.element.name
         figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - same module
+        rest = figures.shape[2:]  # channels only, whatever the shape of a value
 
         def code(keys: Any) -> Any:
             import tensorflow as tf

@@ -472,7 +472,7 @@ class RecordStore:
         if self.pieces:
             whole = list(self._whole.messages(positions).rows())
             for piece in self.pieces:
-                whole = piece.of(whole, self.manifest.schema)
+                whole = piece.of(whole, self.manifest.schema.with_encoded_images)
             return Messages.of(whole)
         files, rows = self.order.find(positions)
         places, parts = [np.empty(0, np.int64)], []

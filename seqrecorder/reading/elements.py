@@ -218,7 +218,8 @@ class Elements:
         asked = [*names, index_name, strategy.seed_name, strategy.length_name, strategy.mask_name, *masks]
         flags = [f"{field.name}_present" for field in cut.fields if field.optional]
         lengths = [name for at, name in enumerate(map(length_name, cut.groups)) if at or name in names]
-        for name in (*(of_cut.names if of_cut else ()), *lengths, *flags):
+        lengths += [length_name(group) for group in schema.select(names).groups if group in schema.rates]
+        for name in (*(of_cut.names if of_cut else ()), *lengths, *flags, *options.sizes):
             if name in asked:
                 raise OptionError(
                     f"{schema.name} has {'a field' if name in names else 'an option that names'} {name!r}, as "

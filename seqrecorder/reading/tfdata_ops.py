@@ -171,9 +171,8 @@ def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
     for name, value in inputs.items():
         if isinstance(value, tf.data.Dataset):
             inputs[name] = tf.data.experimental.to_variant(value)
-    variant = operation(
-        **inputs, output_types=[part.dtype for part in parts], output_shapes=[part.shape for part in parts]
-    )
+    types, shapes = [part.dtype for part in parts], [part.shape for part in parts]
+    variant = operation(**inputs, output_types=types, output_shapes=shapes)
     return tf.data.experimental.from_variant(variant, spec)
 
 

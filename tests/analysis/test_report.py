@@ -129,6 +129,18 @@ def test_sound_data_has_no_findings(tmp_path):
 
 
 @pytest.mark.usefixtures("no_plans")
+def test_durations_are_no_clock(tmp_path):
+    """Durations of steps go up and down, and repeat, without a finding: only dates and times have to ascend."""
+
+    @sr.record
+    class Press:
+        took: np.ndarray = sr.feature_list("timedelta64[ms]")
+
+    random = np.random.default_rng(0)
+    sr.write([Press(random.integers(20, 40, 50).astype("m8[ms]")) for _ in range(5)], tmp_path / "presses")
+    assert "took" not in str(sr.report(tmp_path / "presses", tmp_path / "page.html"))
+
+
 def test_a_selection_has_a_report(flawed):
     """One split alone is compared with none."""
     found = sr.report(sr.open(flawed)["eval"][:50])

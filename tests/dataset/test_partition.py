@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -222,6 +223,25 @@ def test_series_are_cut_into_parts(tmp_path: Path, compression: Any) -> None:
     assert "cut in time" in repr(parts["eval"])
     with pytest.raises(sr.OptionError, match="whole records"):
         sr.rewrite(tmp_path / "d", drop=parts["eval"])
+
+
+def test_images_of_a_cut_record_keep_their_bytes(tmp_path: Path) -> None:
+    """The parts of a record in time hold its JPEG files, which lose nothing by being decoded and encoded again."""
+
+    @sr.record
+    class Film:
+        day: np.ndarray = sr.feature_list("datetime64[D]")
+        frame: list[bytes] = sr.feature_list("uint8", shape=(8, 8, 3), storage="jpeg")
+
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3)).astype("u1")
+    files = [tf.io.encode_jpeg(each, quality=30).numpy() for each in pixels]
+    sr.write([Film(DAY + np.arange(4), files)], tmp_path / "films")
+    [whole] = sr.read_records(tmp_path / "films")
+    films = sr.open(tmp_path / "films").all()
+    parts = films.split(at={"a": ..., "b": "2026-01-03"}, time="day", straddling="cut")
+    for name, steps in (("a", slice(0, 2)), ("b", slice(2, 4))):
+        [cut] = sr.read_records(parts[name])
+        np.testing.assert_array_equal(np.asarray(cut.frame), np.asarray(whole.frame)[steps])
 
 
 def test_series_are_cut_into_folds(tmp_path: Path) -> None:

@@ -184,6 +184,22 @@ def test_a_field_named_as_the_lengths_is_refused(tmp_path: Path, batch: Any) -> 
     assert "sequence_length" in sr.read(tmp_path / "sounds", batch=2, fields=["audio"]).element_spec
 
 
+@pytest.mark.parametrize("option", ["mask_name", "length_name", "seed_name"])
+@pytest.mark.parametrize("name", ["frames_size", "sound_length"])
+def test_options_take_no_name_of_another_tensor(tmp_path: Path, option: str, name: str) -> None:
+    """Sizes of images and lengths of fields with a rate keep their names."""
+
+    @sr.record
+    class Clip:
+        frames: list = sr.feature_list("uint8", shape=(None, None, 3), storage="png")
+        sound: np.ndarray = sr.feature_list("int16", align="sound", per_step=4)
+
+    sr.write([Clip([np.zeros((4, 5, 3), "u1")] * 2, np.arange(8))], tmp_path / "clips")
+    with pytest.raises(sr.OptionError, match=f"an option that names '{name}'"):
+        sr.read(tmp_path / "clips", batch=sr.Pad(1, **{option: name}))
+    assert sr.read(tmp_path / "clips", batch=sr.Pad(1), fields=["frames"]).cardinality() == 1
+
+
 def test_only_optional_fields_have_flags(series: Path) -> None:
     """Asking for the flag of a mandatory field is an error that lists what there is."""
     with pytest.raises(sr.OptionError, match="gives no 'label_present'; it gives key, label, x"):

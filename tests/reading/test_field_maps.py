@@ -308,6 +308,45 @@ def test_each_group_is_normalized_by_its_own_statistics(corpus, sentences) -> No
         sr.read(corpus, "eval", normalize=sr.stats(corpus, by="speaker"))
 
 
+@pytest.mark.parametrize("batch", [None, 2, 3, sr.Ragged(2), sr.Pack(8, 2)], ids=str)
+def test_values_of_any_shape_are_normalized_by_group(tmp_path, batch) -> None:
+    """Statistics have one mean per channel, the last axis, whatever other axes a value has, and whatever the batch."""
+
+    @sr.record
+    class Clip:
+        key: str = sr.context(str, key=True)
+        subject: str = sr.context(str)
+        matrix: np.ndarray = sr.context("float32", shape=(2, 3))
+        grid: np.ndarray = sr.feature_list("float32", shape=(3, 1))
+
+    random = np.random.default_rng(0)
+    clips = [
+        Clip(f"c{n}", "ab"[n % 2], (random.random((2, 3)) + n).astype("f4"), random.random((n + 1, 3, 1)).astype("f4"))
+        for n in range(6)
+    ]
+    sr.write(clips, tmp_path / "d", shards=1)
+    stats = sr.stats(tmp_path / "d", by="subject")
+
+    def scaled(clip: Clip, name: str) -> np.ndarray:
+        figures = stats.by[clip.subject][name]
+        return (getattr(clip, name) - figures.mean) / figures.std
+
+    grids = []
+    for element in sr.read(tmp_path / "d", batch=batch, normalize=stats):
+        grid = element["grid"]
+        rows = grid.to_list() if isinstance(grid, tf.RaggedTensor) else grid.numpy()[None if batch is None else ...]
+        grids.append(np.concatenate([np.reshape(row, (-1, 3, 1)) for row in rows]))
+        if not isinstance(batch, sr.Pack):
+            names = np.atleast_1d(element["key"].numpy())
+            found = element["matrix"].numpy().reshape(-1, 2, 3)
+            expected = [scaled(clip, "matrix") for name in names for clip in clips if clip.key == name.decode()]
+            np.testing.assert_allclose(found, expected, atol=1e-4)
+    found = np.concatenate(grids)
+    found = np.sort(found[found.any((1, 2))].sum((1, 2)))
+    expected = np.sort(np.concatenate([scaled(clip, "grid") for clip in clips]).sum((1, 2)))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
 def test_groups_without_statistics_are_an_error(corpus) -> None:
     """They have no scale; the error names the field and the values, and no command that finds no fault in them."""
     stats = sr.stats(sr.open(corpus)["train"].where(label="a"), by="label")

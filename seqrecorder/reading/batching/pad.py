@@ -142,6 +142,4 @@ class Pad(PaddedBatches):
 
 def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
     """Batch consecutive serialized records, string `(b,)`, with their lengths if `group` is given, int64 `(b,)`."""
-    return feed.stream(
-        lambda windows, _: rebatched(windows, size, drop_remainder=drop_remainder), multiple=size, group=group
-    )
+    return feed.stream(lambda read, _: rebatched(read, size, drop_remainder=drop_remainder), multiple=size, group=group)
