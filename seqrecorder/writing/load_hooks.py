@@ -62,7 +62,7 @@ class Hooks:
         self._params = {name: hook_params(schema.record_class, name, params) for name in ("load", "split")}
         self.loads, has_split = (callable(getattr(schema.record_class, name, None)) for name in ("load", "split"))
         self.splits = splits and has_split
-        self._numbered = [field.name for field in schema.fields if field.key or field.chunk]
+        self._numbered = [f.name for f in sorted(schema.fields, key=lambda f: f.chunk) if f.key or f.chunk]
 
     def run(self, position: int, source: Any) -> collections.deque[Any]:
         """Run the hooks of one source; return its records, none if a hook skips it."""
