@@ -108,7 +108,7 @@ def test_no_advice_installs_another_project() -> None:
     assert not [path.name for path in files if advice.search(path.read_text(encoding="utf-8"))]
 
 
-INNER = {"Manifest.fetch", "Selection.resolve", "Writer.keep_history"}
+INNER = {"Manifest.fetch", "Manifest.fetch_files", "Selection.resolve", "Writer.keep_history"}
 """Methods of public classes that only the package calls."""
 
 
