@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.dataset.append_and_overwrite import clean_destination, publish, publish_files
-from seqrecorder.dataset.damaged_shards import recover_shard
+from seqrecorder.dataset.damaged_shards import REPLACED, recover_shard
 from seqrecorder.dataset.manifest import (
     Manifest,
     ShardInfo,
@@ -101,7 +101,8 @@ class Salvage:
         path: path of the damaged dataset or files.
         destination: path of the new dataset or file with the recovered records.
         shards: results for the shards, with their losses.
-        problems: descriptions of the files other than shards that could not be recovered.
+        problems: descriptions of files other than shards that could not be recovered, and of replaced shards, whose
+            records were copied although they are not those that were written.
     """
 
     path: str
@@ -221,11 +222,11 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
             (staging.path / split.name).mkdir()
         infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
         for (name, shard), intact in ahead(functools.partial(_is_intact, manifest), shards_of(manifest)):
-            done, info = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, known=not problems)
+            done, info = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, problems=problems)
             shards.append(done)
             infos[name].append(info)
         splits = {name: SplitInfo(name, tuple(shard_infos)) for name, shard_infos in infos.items()}
-        problems += _copy_listings(directory, staging.path, shards)
+        problems += _copy_listings(directory, staging.path, shards, problems)
         assets = dict(_copy_assets(manifest, staging.path, problems))
         publish(staging, attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets))
     return Salvage(str(directory), str(destination), tuple(shards), tuple(problems))
@@ -248,9 +249,9 @@ def _salvage_shard(
     before: Sequence[ShardInfo],
     intact: Future[bool],
     *,
-    known: bool,
+    problems: list[str],
 ) -> tuple[SalvagedShard, ShardInfo]:
-    """Salvage one shard; return its result and its entry in the manifest."""
+    """Salvage one shard; return its result and its entry in the manifest, and list a replaced shard as a problem."""
     split, shard = job
     target, source, gone = directory / split / shard.name, Path(os.devnull), ""
     try:
@@ -259,7 +260,7 @@ def _salvage_shard(
     except ManifestError as error:
         gone = error.message
     lengths_target = target.with_name(shard.lengths_name)
-    expected = shard.records if known else UNKNOWN
+    expected = shard.records if shard.sha256 else UNKNOWN  # a manifest that was rebuilt has no digests
     if intact.result():
         with writing("copy shard", target), faults_around("write", target):
             shutil.copyfile(source, target)
@@ -278,6 +279,8 @@ def _salvage_shard(
         is_unique=manifest.schema.key_field is not None,
     )
     losses = (Loss(0, shard.bytes, 0, expected, gone),) if gone else recovered.losses
+    if shard.sha256 and not losses and not has_digest(source, shard.sha256):
+        problems.append(f"{split}/{shard.name}: {REPLACED}; they were copied")
     steps = recovered.lengths[:, 0]
     info = attrs.evolve(
         _shift_start(shard, before),
@@ -298,16 +301,19 @@ def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
     return attrs.evolve(shard, start=before[-1].start + before[-1].records)
 
 
-def _copy_listings(directory: Path, staging: Path, shards: Sequence[SalvagedShard]) -> Iterator[str]:
+def _copy_listings(
+    directory: Path, staging: Path, shards: Sequence[SalvagedShard], problems: Sequence[str]
+) -> Iterator[str]:
     """Copy the `examples.csv` of each split that lost no records; for other splits, yield why it was not copied."""
     damaged = {Path(shard.path).parent.name for shard in shards if shard.losses or shard.lost}
+    damaged |= {problem.partition("/")[0] for problem in problems}  # splits with replaced shards
     for split in dict.fromkeys(Path(shard.path).parent.name for shard in shards):
         for listing in sorted((directory / split).glob("examples*.csv")):
             relative = f"{split}/{listing.name}"
             if generation_of(split, listing.name) is None:
                 continue
             if split in damaged:
-                yield f"{relative}: left out, since it numbers records as they were before some were lost"
+                yield f"{relative}: left out, since it describes records some of which are lost"
                 continue
             try:
                 file = inside(directory, relative).open("rb")

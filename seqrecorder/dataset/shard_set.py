@@ -11,7 +11,6 @@ import functools
 import glob
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -49,12 +48,12 @@ from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
-    from seqrecorder.storage.cache import Wanted
     from seqrecorder.storage.files import Compression
 
 
@@ -498,29 +497,16 @@ def _without_damage(manifest: Manifest, pair: tuple[ShardFile, ShardInfo]) -> Sh
     try:
         manifest.fetch([(file.directory.name, shard)], verify=True)
     except ShardReadError:
+        store, directory = Place.of(manifest.url or ""), scratch()
         with contextlib.suppress(ShardReadError):  # the object is missing or another, or cannot be fetched
-            directory = _download(Place.of(manifest.url or ""), shard.files(file.directory.name))
-            return _copy_if_damaged(attrs.evolve(file, directory=directory), shard, manifest)
+            for name in (shard.name, "again"):
+                store.download(f"{file.directory.name}/{shard.name}", directory / name)
+            if sha256(directory / shard.name) == sha256(directory / "again"):  # otherwise the connection is at fault
+                with contextlib.suppress(ShardReadError):  # lengths are computed again
+                    store.download(f"{file.directory.name}/{shard.lengths_name}", directory / shard.lengths_name)
+                return _copy_if_damaged(attrs.evolve(file, directory=directory), shard, manifest)
         raise
     return _copy_if_damaged(file, shard, manifest)
-
-
-def _download(store: Place, files: Sequence[Wanted]) -> Path:
-    """Download a damaged shard and its lengths file into a temporary directory; return their directory.
-
-    Raises:
-        ShardReadError: the shard cannot be downloaded, or two downloads of it differ.
-    """
-    directory = scratch()
-    shard, lengths = (directory / Path(file.name).name for file in files)
-    store.download(files[0].name, shard)
-    first = sha256(shard)
-    store.download(files[0].name, shard)
-    if sha256(shard) != first:  # the connection is at fault, not the object
-        raise ShardReadError(f"{store.at(files[0].name)}: two downloads differ", path=shard)
-    with contextlib.suppress(ShardReadError):  # lengths are computed again
-        store.download(files[1].name, lengths)
-    return directory
 
 
 def _copy_if_damaged(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:

@@ -129,6 +129,22 @@ def test_swapped_shards_lose_nothing(lines, tmp_path):
         assert [record.key for record in sr.read_records(tmp_path / name, "train")] == [r.key for r in RECORDS[:30]]
 
 
+def test_a_shard_replaced_by_an_intact_one_is_said(lines, tmp_path):
+    """A shard with other intact records is copied, but named as a problem, and the listing of its split is left out."""
+    others = [Line(f"o{n}", np.arange(n % 5), np.ones(n % 3, "float32")) for n in range(30)]
+    sr.write(others, tmp_path / "others", shards=2, compression=sr.info(lines).compression)
+    shard_of(lines).write_bytes(next((tmp_path / "others").rglob("*.tfrecord")).read_bytes())
+    found = sr.salvage(lines, tmp_path / "new")
+    assert (found.records, found.lost, found.complete) == (40, 0, False)
+    assert [problem.split(":")[0] for problem in found.problems] == [
+        "train/train-00000-of-00002.tfrecord",
+        "train/examples.csv",
+    ]
+    assert "not those that were written" in found.problems[0]
+    assert sr.verify(tmp_path / "new").ok
+    assert not (tmp_path / "new" / "train" / "examples.csv").exists()
+
+
 def test_a_listing_is_left_out_where_records_are_lost(lines, tmp_path):
     """An `examples.csv` numbers records as they were written: that of a split that lost some is left out, and said."""
     shard_of(lines).write_bytes(shard_of(lines).read_bytes()[:-60])
