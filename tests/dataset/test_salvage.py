@@ -145,6 +145,24 @@ def test_a_shard_replaced_by_an_intact_one_is_said(lines, tmp_path):
     assert not (tmp_path / "new" / "train" / "examples.csv").exists()
 
 
+def test_a_record_with_a_broken_image_is_lost(tmp_path):
+    """A record whose image cannot be decoded counts as lost, as in `verify`, although its bytes are as written."""
+
+    @sr.record
+    class Picture:
+        key: str = sr.context(str, key=True)
+        image: np.ndarray = sr.context("uint8", shape=(8, 8, 1), storage="png")
+
+    files = [bytearray(tf.io.encode_png(np.full((8, 8, 1), n, "uint8")).numpy()) for n in range(6)]
+    files[3][files[3].index(b"IDAT") + 8] ^= 255
+    sr.write([Picture(f"k{n}", bytes(file)) for n, file in enumerate(files)], tmp_path / "a")
+    assert "record 3 " in str(sr.verify(tmp_path / "a").problems[0])
+    found = sr.salvage(tmp_path / "a", tmp_path / "b")
+    assert (found.records, found.lost, found.problems) == (5, 1, ())
+    assert sr.verify(tmp_path / "b").ok
+    assert [record.key for record in sr.read_records(tmp_path / "b")] == ["k0", "k1", "k2", "k4", "k5"]
+
+
 def test_a_listing_is_left_out_where_records_are_lost(lines, tmp_path):
     """An `examples.csv` numbers records as they were written: that of a split that lost some is left out, and said."""
     shard_of(lines).write_bytes(shard_of(lines).read_bytes()[:-60])
