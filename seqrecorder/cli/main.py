@@ -68,6 +68,8 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     from seqrecorder.errors import printable
 
     message = printable(" ".join(str(error).split()))
+    for argument, option in (("overwrite=True", "--overwrite"), ("schema= ", "--schema ")):
+        message = message.replace(argument, option)
     print(f"seqrecorder: {message}", file=sys.stderr)
     try:
         if as_json:

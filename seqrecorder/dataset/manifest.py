@@ -745,7 +745,7 @@ def manifest_bytes(path: Path) -> bytes:
             why = f"{path} is a directory without {MANIFEST}, so not a finished dataset; for bare shards pass "
             why += "their paths (or a glob) and `schema=`"
         else:
-            why = f"there is no dataset at {path}"
+            why = f"{path} is a file, not a dataset's directory" if path.exists() else f"there is no dataset at {path}"
         raise DatasetNotFoundError(why, path=path) from None
     except OSError as error:
         raise ManifestError(f"{file}: cannot be read: {error}", path=file) from error

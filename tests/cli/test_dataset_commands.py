@@ -19,7 +19,7 @@ def test_push_pull_and_clean(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["path"] == f"{url}2"
     sr.write(items(3), url, overwrite=True)
     assert main.main(["push", str(tmp_path / "corpus"), url]) == main.PROBLEM
-    assert "overwrite" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert main.main(["clean", url]) == main.OK
     assert "0 files removed, 0 B" in capsys.readouterr().out
     assert main.main(["clean", url, "--older-than", "0", "--dry-run"]) == main.OK

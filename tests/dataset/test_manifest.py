@@ -113,11 +113,14 @@ def test_statements_that_are_refused(text: str, keys: list[object], value: objec
 
 
 def test_a_missing_manifest_is_said(tmp_path: Path) -> None:
-    """A directory without a manifest, and no directory at all, are told apart."""
+    """A directory without a manifest, a file, and nothing at all are told apart."""
     with pytest.raises(sr.DatasetNotFoundError, match="not a finished dataset"):
         read_manifest(tmp_path)
     with pytest.raises(sr.DatasetNotFoundError, match="there is no dataset at"):
         read_manifest(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(sr.DatasetNotFoundError, match="is a file, not a dataset's directory"):
+        read_manifest(tmp_path / "file")
 
 
 def test_the_longest_names_of_splits(tmp_path: Path) -> None:
