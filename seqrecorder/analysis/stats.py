@@ -509,54 +509,6 @@ def _channels(field: Field) -> int:
     return (dimensions[-1] if dimensions else None) or 1
 
 
-@attrs.frozen
-class _Grouped:
-    """Statistics of a field for each value of another field."""
-
-    by: Field
-    parts: Mapping[Any, FieldStats]
-
-    def field_map(self, field: Field) -> FieldMap:
-        """Build the graph function that normalizes a field with the statistics of its record's group.
-
-        Raises:
-            OptionError: the field is not numeric, its channels differ, the grouping field is optional, or a group has a
-                channel without finite values.
-        """
-        by = self.by.name
-        if self.by.optional:
-            raise OptionError(f"normalize: records may have no {by!r}, by which there are statistics")
-        lost = [value for value, part in self.parts.items() if not np.isfinite(part.mean).all()]
-        if lost:
-            raise OptionError(
-                f"normalize: {field.name!r} has a channel without finite values in records of {by} "
-                f"{join([*map(repr, lost)])}; leave them out, also of stats(): where(lambda r: r.{by} not in {lost})"
-            )
-        maps = [part.field_map(field) for part in self.parts.values()]
-        wide = maps[0].target.element.name
-        figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - same module
-        rest = figures.shape[2:]  # channels only, whatever the shape of a value
-
-        def code(keys: Any) -> Any:
-            import tensorflow as tf
-
-            matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
-            known = tf.reduce_any(matches, 1)
-            lost = tf.unique(tf.boolean_mask(keys, tf.logical_not(known)))[0]
-            message = f"normalize: no statistics of these values of {by!r} (leave their records out, by `where`)"
-            with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
-                return checked(tf.argmax(matches, 1), known, message, lost)
-
-        def normalized(values: Any, groups: Any) -> Any:
-            import tensorflow as tf
-
-            ones = [1] * (values.shape.rank - 1 - len(rest))
-            center, scale = (tf.reshape(tf.gather(figures[:, at], groups), [-1, *ones, *rest]) for at in (0, 1))
-            return (tf.cast(values, wide) - center) / scale
-
-        return FieldMap(field.name, maps[0].target, normalized, beside=by, code=code)
-
-
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -654,13 +606,53 @@ class Stats:
         either = self.of_selection or other.of_selection
         return attrs.evolve(self, records=self.records + other.records, of_selection=either, **sums)
 
-    def normalizers(self) -> dict[str, FieldStats | _Grouped]:
-        """Map each float field that is not sparse to its statistics, for `read(..., normalize=...)`."""
-        names = [each.name for each in self.schema.fields if each.element.name in _FLOATS and each.sparse is None]
-        if self.by_field is None:
-            return {name: self[name] for name in names}
-        parts, by = self._default.by, self.schema[self.by_field]
-        return {name: _Grouped(by, {value: part[name] for value, part in parts.items()}) for name in names}
+    def normalizers(self) -> dict[str, Stats]:
+        """Map each float field that is not sparse to these statistics, for `read(..., normalize=...)`."""
+        dense = [each for each in self.schema.fields if each.sparse is None]
+        return {each.name: self for each in dense if each.element.name in _FLOATS}
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Build the graph function that normalizes a field; if there are groups, by those of each record's own.
+
+        Raises:
+            OptionError: the field is not numeric, its channels differ, the grouping field is optional, or a group has a
+                channel without finite values.
+        """
+        by = self.by_field
+        if by is None:
+            return self[field.name].field_map(field)
+        if self.schema[by].optional:
+            raise OptionError(f"normalize: records may have no {by!r}, by which there are statistics")
+        parts = {value: part[field.name] for value, part in self._default.by.items()}
+        lost = [value for value, part in parts.items() if not np.isfinite(part.mean).all()]
+        if lost:
+            raise OptionError(
+                f"normalize: {field.name!r} has a channel without finite values in records of {by} "
+                f"{join([*map(repr, lost)])}; leave them out, also of stats(): where(lambda r: r.{by} not in {lost})"
+            )
+        maps = [part.field_map(field) for part in parts.values()]
+        wide = maps[0].target.element.name
+        figures = np.array([part._center_and_scale() for part in parts.values()], wide)  # noqa: SLF001 - same module
+        rest = figures.shape[2:]  # channels only, whatever the shape of a value
+
+        def code(keys: Any) -> Any:
+            import tensorflow as tf
+
+            matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(parts), keys.dtype))
+            known = tf.reduce_any(matches, 1)
+            lost = tf.unique(tf.boolean_mask(keys, tf.logical_not(known)))[0]
+            message = f"normalize: no statistics of these values of {by!r} (leave their records out, by `where`)"
+            with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
+                return checked(tf.argmax(matches, 1), known, message, lost)
+
+        def normalized(values: Any, groups: Any) -> Any:
+            import tensorflow as tf
+
+            ones = [1] * (values.shape.rank - 1 - len(rest))
+            center, scale = (tf.reshape(tf.gather(figures[:, at], groups), [-1, *ones, *rest]) for at in (0, 1))
+            return (tf.cast(values, wide) - center) / scale
+
+        return FieldMap(field.name, maps[0].target, normalized, beside=by, code=code)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the statistics to nested dictionaries."""

@@ -218,9 +218,8 @@ def test_a_selection_over_splits_counts_whole(corpus):
         same(found["price"].mean, found.all["price"].mean)
         same(found.splits["eval"]["price"].mean, sr.stats(selection & opened["eval"])["price"].mean)
         assert list(found["price"].splits) == ["train", "eval"] == list(found.splits)
-        parts = found.normalizers()["price"].parts
-        assert {label: part.count for label, part in parts.items()} == {
-            label: sum(record.price.size for record in selection if record.label == label) for label in parts
+        assert {label: part["price"].count for label, part in found.by.items()} == {
+            label: sum(record.price.size for record in selection if record.label == label) for label in found.by
         }
     one, other = next(iter(opened.all().folds(2, seed=0)))
     for part in (one, other):

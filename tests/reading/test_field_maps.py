@@ -308,6 +308,21 @@ def test_each_group_is_normalized_by_its_own_statistics(corpus, sentences) -> No
         sr.read(corpus, "eval", normalize=sr.stats(corpus, by="speaker"))
 
 
+def test_each_field_has_statistics_by_its_own_groups(corpus, sentences) -> None:
+    """A mapping gives one field the scale of its group, whole numbers too, another that of other groups, or of all."""
+    by_label, by_late, whole = sr.stats(corpus, by="label"), sr.stats(corpus, by="late"), sr.stats(corpus)
+    scales = {"packed": by_label, "frames": by_late, "level": whole["level"]}
+    rows = {name: [] for name in scales}
+    for batch in sr.read(corpus, "eval", batch=sr.Pad(4), fields=[*scales], normalize=scales).as_numpy_iterator():
+        for name, found in rows.items():
+            found.extend(batch[name])
+    for record, *found in zip(sentences[20:], *rows.values(), strict=True):
+        own = by_label.splits["train"].by[record.label]["packed"], by_late.splits["train"].by["b"]["frames"]
+        for name, got, figures in zip(scales, found, (*own, whole["level"]), strict=True):
+            value = getattr(record, name)
+            np.testing.assert_allclose(got[: len(value)], (value - figures.mean) / figures.std, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("batch", [None, 2, 3, sr.Ragged(2), sr.Pack(8, 2)], ids=str)
 def test_values_of_any_shape_are_normalized_by_group(tmp_path, batch) -> None:
     """Statistics have one mean per channel, the last axis, whatever other axes a value has, and whatever the batch."""
