@@ -250,15 +250,11 @@ class _Decoded:
 def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Window]:
     """Yield the windows that contain records for this reader."""
     stop = 0
-    dealt = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
+    dealt = None if deal is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
         for window in _windows(origin, files, alone=alone):
             start, stop = stop, stop + len(window)
-            ours = None
-            if dealt is not None:
-                ours = np.flatnonzero(dealt[start:stop])
-            elif deal is not None:
-                ours = np.arange((deal.start - start) % deal.step, len(window), deal.step)
+            ours = None if dealt is None else np.flatnonzero(dealt[start:stop])
             if dealt is None or dealt[start:stop].any():
                 yield attrs.evolve(window, start=start, ours=ours)
             del window
