@@ -92,16 +92,22 @@ def _listings(locked: Held, manifest: Manifest, first: int = 0) -> set[str]:
 def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
-    These are the files that the manifest names, the `examples.csv` files, the key index, the statistics, and leftovers
-    of killed writers. Except for those in the manifest, no other program uses such names.
+    These are the files that the manifest names, the `examples.csv` files, the key index, the statistics, assets of
+    which an append stored newer ones, and leftovers of killed writers. Except for those in the manifest, no other
+    program uses such names.
     """
-    ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST)
-    ours |= {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
-    for name in locked.entries(ASSETS):
-        match = ASSET_GENERATION.fullmatch(name)
-        if match and int(match[1]) > manifest.generation:
-            ours |= {f"{ASSETS}/{name}/{inner}" for inner in locked.entries(f"{ASSETS}/{name}")}
-    return ours
+    ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST) | _assets(locked, manifest).keys()
+    return ours | {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
+
+
+def _assets(locked: Held, manifest: Manifest) -> dict[str, int]:
+    """Map the paths of assets to their generations: those of the manifest, older ones, and leftovers."""
+    entries = locked.entries(ASSETS)
+    generations = {f"{ASSETS}/{name}": 0 for name in manifest.asset_infos if name in entries}
+    for name in entries:
+        if match := ASSET_GENERATION.fullmatch(name):
+            generations |= {f"{ASSETS}/{name}/{inner}": int(match[1]) for inner in locked.entries(f"{ASSETS}/{name}")}
+    return generations
 
 
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
@@ -351,7 +357,9 @@ def merge_into(
                 _check_complete(locked, old.manifest)
             else:
                 replaced = belongings(locked, old.manifest)
-            known = named(old.manifest) | _listings(locked, old.manifest)
+            assets = _assets(locked, old.manifest).items()  # readers of an older manifest may open theirs
+            known = {path for path, generation in assets if generation <= old.manifest.generation}
+            known |= named(old.manifest) | _listings(locked, old.manifest)
             locked.remove(belongings(locked, old.manifest) - known)  # leftovers of killed writers
         # An overwrite also notes the old files: if it is killed before it removes them, only the note lists them.
         noted = [text] if keep else [text, old.text]

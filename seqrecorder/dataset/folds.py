@@ -5,6 +5,7 @@ Splitting a dataset while it is written is in `split_shares` and `splits_in_time
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
     """Indices into the rows, ascending."""
 
+
+_LOG = logging.getLogger("seqrecorder")
 
 S = TypeVar("S", bound=Sized)
 
@@ -313,7 +316,10 @@ def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
         steps = _steps_of(column, rule.time, least=0)
         edges.append(in_time.edges(column.values, steps, range(done, done + steps.size)))
         done += steps.size
-    return np.concatenate(edges)
+    all_edges = np.concatenate(edges)
+    if lost := int((all_edges[:, -1] == 0).sum()):
+        _LOG.warning("time: left out %d of %d records, which have no %r", lost, done, rule.time)
+    return all_edges
 
 
 def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from seqrecorder.dataset.folds import (
     split_in_time,
     values_by,
 )
-from seqrecorder.dataset.manifest import lengths_picture
+from seqrecorder.dataset.manifest import explaining_replacement, lengths_picture
 from seqrecorder.dataset.record_store import RecordStore, Rows, ascends
 from seqrecorder.dataset.shard_set import Selected
 from seqrecorder.dataset.split_shares import lowest_ranked
@@ -217,7 +217,8 @@ class Selection(Selected, Generic[R]):
         return Selection(Rows(self._rows.store, positions))
 
     def _resolve(self, **options: Any) -> Origin:
-        return self._rows.resolve(**options)
+        with explaining_replacement(self._rows.store.manifest):
+            return self._rows.resolve(**options)
 
     # Records and columns -----------------------------------------------------------------------------------------
 

@@ -189,3 +189,23 @@ def test_notes_of_a_killed_overwrite(tmp_path, made, killed):
     assert (place / "test" / "mine.txt").read_text() == "x"
     assert not list(place.glob(".*"))
     assert (place / "late").exists() is False
+
+
+@pytest.mark.parametrize(
+    "write_again",
+    [sr.compact, sr.rewrite, lambda path: sr.write(items(2), path, overwrite=True)],
+    ids=["compact", "rewrite", "overwrite"],
+)
+def test_replaced_assets_go_when_a_dataset_is_written_again(tmp_path, write_again):
+    """An append leaves a replaced asset to readers of the old manifest; what writes the whole dataset removes it."""
+    path = tmp_path / "corpus"
+    sr.write(items(3), path, assets={"words": "first"})
+    (path / "assets" / "mine").write_text("mine")
+    older = sr.info(path)
+    for start, word in ((3, "second"), (4, "third")):
+        sr.write(items(1, start), path, append=True, assets={"words": word})
+    assert older.assets["words"].read_text() == "first"
+    write_again(path)
+    left = {file.read_text() for file in (path / "assets").rglob("*") if file.is_file()}
+    assert left == {"mine"} | {file.read_text() for file in sr.info(path).assets.values()}
+    assert not left & {"first", "second"}

@@ -266,7 +266,7 @@ def test_series_are_cut_into_folds(tmp_path: Path) -> None:
         corpus[[0]].folds(70, time="day", straddling="cut")
 
 
-def test_rolling_origins(tmp_path: Path) -> None:
+def test_rolling_origins(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The last origin leaves a horizon; each trains on what was before it, and windows forecast each step once."""
     stocks = [stock(0, 30), stock(2, 26, 4), stock(6, 0)]
     sr.write(stocks, tmp_path / "d")
@@ -280,6 +280,9 @@ def test_rolling_origins(tmp_path: Path) -> None:
         [batch] = sr.read(corpus, batch=window, fields=["symbol", "day"])
         assert (batch["day_horizon"][:, 0] == (origin.since - np.datetime64(0, "D")).astype(int)).numpy().all()
         assert len(batch["symbol"]) == 2
+    assert [text for text in caplog.messages if "which have no 'day'" in text] == 3 * [
+        "time: left out 1 of 3 records, which have no 'day'"
+    ]
     shifted = sr.cutoffs(corpus, 2, time="day", horizon=4, shift=1)
     assert [(origin.since, origin.until) for origin in shifted] == [(DAY + 25, DAY + 29), (DAY + 26, None)]
     for options, message in (

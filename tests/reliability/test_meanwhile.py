@@ -143,6 +143,17 @@ def test_an_old_selection_replaces_nothing(tmp_path):
     assert keys(path) == {"a-1"}
 
 
+def test_an_old_selection_says_that_its_dataset_was_replaced(tmp_path):
+    """Every reader of a selection says after a rewrite that the dataset was replaced, and that nothing is damaged."""
+    sr.write([note(f"a-{number}") for number in range(4)], tmp_path / "data")
+    old = sr.open(tmp_path / "data").all()
+    sr.rewrite(tmp_path / "data", drop=sr.open(tmp_path / "data").all()[:1])
+    for selection in (old, old[1:]):
+        for use in (sr.read, sr.stats, lambda records: list(sr.read_records(records))):
+            with pytest.raises(sr.ShardReadError, match="was replaced or removed .* nothing is damaged: open it again"):
+                use(selection)
+
+
 @pytest.mark.parametrize("where", ["directory", "URL"])
 def test_parts_meanwhile(where, step, tmp_path, request):
     """A part that is completed before any operation of `commit` is committed, or waits, or its writer has an error."""
