@@ -417,10 +417,13 @@ class FieldStats:
         center, scale = self._center_and_scale()
         return _as_array(values) * scale + center
 
-    def _center_and_scale(self) -> tuple[Any, Any]:
+    def _center_and_scale(self, other: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+        """Compute the mean and the scale of each channel; if it has no finite values, take those of `other`."""
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
         center, scale = self.mean, self._of(np.maximum(np.atleast_1d(self.std), 1e-7))  # the epsilon of the Keras layer
+        if other is not None:
+            return np.where(np.isfinite(center), center, other[0]), np.where(np.isfinite(center), scale, other[1])
         if not np.isfinite([center, scale]).all():
             raise OptionError(f"normalize: {self.name!r} has a channel without finite values; name the other fields")
         return center, scale
@@ -614,25 +617,21 @@ class Stats:
     def field_map(self, field: Field) -> FieldMap:
         """Build the graph function that normalizes a field; if there are groups, by those of each record's own.
 
+        A channel without finite values in a group has the scale of all records together.
+
         Raises:
-            OptionError: the field is not numeric, its channels differ, the grouping field is optional, or a group has a
-                channel without finite values.
+            OptionError: the field is not numeric, its channels differ, a channel has no finite values, or the grouping
+                field is optional.
         """
         by = self.by_field
         if by is None:
             return self[field.name].field_map(field)
         if self.schema[by].optional:
-            raise OptionError(f"normalize: records may have no {by!r}, by which there are statistics")
+            raise OptionError(f"normalize: records may have no {by!r}; declare a default instead of optional=True")
         parts = {value: part[field.name] for value, part in self._default.by.items()}
-        lost = [value for value, part in parts.items() if not np.isfinite(part.mean).all()]
-        if lost:
-            raise OptionError(
-                f"normalize: {field.name!r} has a channel without finite values in records of {by} "
-                f"{join([*map(repr, lost)])}; leave them out, also of stats(): where(lambda r: r.{by} not in {lost})"
-            )
-        maps = [part.field_map(field) for part in parts.values()]
-        wide = maps[0].target.element.name
-        figures = np.array([part._center_and_scale() for part in parts.values()], wide)  # noqa: SLF001 - same module
+        target, whole = self[field.name].field_map(field).target, self[field.name]._center_and_scale()  # noqa: SLF001 - same module
+        wide = target.element.name
+        figures = np.array([part._center_and_scale(whole) for part in parts.values()], wide)  # noqa: SLF001 - as above
         rest = figures.shape[2:]  # channels only, whatever the shape of a value
 
         def code(keys: Any) -> Any:
@@ -652,7 +651,7 @@ class Stats:
             center, scale = (tf.reshape(tf.gather(figures[:, at], groups), [-1, *ones, *rest]) for at in (0, 1))
             return (tf.cast(values, wide) - center) / scale
 
-        return FieldMap(field.name, maps[0].target, normalized, beside=by, code=code)
+        return FieldMap(field.name, target, normalized, beside=by, code=code)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the statistics to nested dictionaries."""

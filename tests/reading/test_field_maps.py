@@ -372,22 +372,24 @@ def test_groups_without_statistics_are_an_error(corpus) -> None:
         assert "verify" not in str(caught.value)
 
 
-def test_groups_without_finite_values_are_named(tmp_path) -> None:
-    """A group of NaN alone has no scale; without its records, as the error advises, the others are normalized."""
+def test_groups_without_finite_values_have_the_scale_of_all(tmp_path) -> None:
+    """A channel that is NaN throughout a group is normalized as in all records together, if it has values later."""
 
     @sr.record
-    class Meter:
-        meter: int = sr.context("int64")
-        kwh: np.ndarray = sr.feature_list("float32")
+    class Patient:
+        site: str = sr.context(str)
+        labs: np.ndarray = sr.feature_list("float32", shape=(2,))
 
     nan = float("nan")
-    sr.write([Meter(0, [nan, nan]), Meter(1, [1, 3]), Meter(2, [nan, 5]), Meter(3, [nan])], tmp_path / "d")
-    told = r"'kwh' has a channel without finite values in records of meter 0, 3; .* r.meter not in \[0, 3\]\)$"
-    with pytest.raises(OptionError, match=told):
-        sr.read(tmp_path / "d", batch=2, missing="mask", normalize=sr.stats(tmp_path / "d", by="meter"))
-    known = sr.open(tmp_path / "d").all().where(lambda r: r.meter not in [0, 3])
-    [batch] = sr.read(known, batch=2, missing="mask", normalize=sr.stats(known, by="meter"))
-    np.testing.assert_allclose(batch["kwh"], [[-1, 1], [0, 0]])
+    train = [Patient("K", [[1, 2], [3, 4]]), Patient("L", [[1, nan], [5, nan]]), Patient("M", [[nan, nan]])]
+    test = [Patient("L", [[5, 6], [nan, 3]]), Patient("M", [[2.5, nan]])]
+    sr.write({"train": train, "eval": test}, tmp_path / "d")
+    stats = sr.stats(tmp_path / "d", by="site")
+    [batch] = sr.read(tmp_path / "d", "eval", batch=2, missing="mask", normalize=stats)
+    first = np.std([1, 3, 1, 5])
+    np.testing.assert_allclose(batch["labs"], [[[1, 3], [0, 0]], [[0, 0], [0, 0]]], atol=1e-6)
+    np.testing.assert_allclose(stats["labs"].std, [first, 1], rtol=1e-6)
+    np.testing.assert_array_equal(batch["labs_observed"][0], [[1, 1], [0, 1]])
 
 
 def test_an_unknown_token_is_no_damage(corpus) -> None:
