@@ -372,7 +372,8 @@ class Table:
             if isinstance(error, (SourceError, OptionError)):
                 raise
             cells = "; cells with arrays of several dimensions are taken as records: table.to_dict('records')"
-            raise SourceError(f"{self.name}: {error}{cells if '1-dim' in str(error) else ''}") from error
+            text = ": ".join(map(str, error.args[::-1])) if isinstance(error, pa.ArrowInvalid) else str(error)
+            raise SourceError(f"{self.name}: {text}{cells if '1-dim' in text else ''}") from error
 
 
 def table_of(data: Any) -> Table:

@@ -495,7 +495,7 @@ def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Seq
 def _side_by_side(batch: Any) -> Any:
     """Join columns into an array of lists, one list per row, with a common type for all columns."""
     pa = pyarrow()
-    schemas = [pa.schema([pa.field("value", kind)]) for kind in batch.schema.types]
+    schemas = [pa.schema([pa.field(", ".join(batch.schema.names), kind)]) for kind in batch.schema.types]
     kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     values = pa.concat_arrays([column.cast(kind) for column in batch.columns])
     order = np.arange(len(values)).reshape(batch.num_columns, batch.num_rows).T

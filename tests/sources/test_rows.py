@@ -415,6 +415,26 @@ def test_missing_values_in_joined_columns_are_counted():
         assert rows.missing == 3
 
 
+@pytest.mark.parametrize(
+    ("load", "message"),
+    [
+        ([0.5, "<5"], "^DataFrame: .*column load with type object: Could not convert '<5' with type str"),
+        (["<5", "<7"], "^DataFrame: .*load, rest has incompatible types: large_string vs double$"),
+        ([True, False], "^DataFrame: .*load, rest has incompatible types: bool vs double$"),
+    ],
+)
+def test_values_that_cannot_be_joined_are_named_with_their_columns(load, message):
+    """Text among numbers, and columns of types that do not go together, are refused with the names of the columns."""
+
+    @sr.record
+    class Lab:
+        values: np.ndarray = sr.feature_list("float32", shape=(2,))
+
+    frame = pd.DataFrame({"load": load, "rest": [0.5, 1.5]})
+    with pytest.raises(sr.SourceError, match=message):
+        list(sr.from_rows(frame, Lab, by=None, columns={"values": ["load", "rest"]}, cast=True))
+
+
 def test_periods_of_pandas_are_refused_with_what_to_do():
     """Rows cannot be ordered by periods: the error names the column, its type and a conversion that works."""
 
