@@ -183,7 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     add(head, "--schema MODULE:CLASS", "read as this class (default for a shard: raw features)")
     add_selection_options(head)
 
-    verify = add_command(commands, "verify", _verify, "check files and records; list every problem")
+    verify = add_command(commands, "verify", _verify, "check files and records; list what is wrong")
     add(verify, "path PATH", "a dataset's directory, or a shard")
     add(verify, "--quick", "check only the manifest and the sizes of files")
     add(verify, "--schema MODULE:CLASS", "record class to check a shard against")

@@ -288,7 +288,7 @@ class Origin:
 
 def class_advice(path: Path) -> str:
     """Build advice for the end of an error message about an undecodable record of a bare shard."""
-    return f"the record is intact (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
+    return f"its CRC is right, but it is not of this class: `seqrecorder schema {path} --records all` drafts one"
 
 
 def check_shard(shard: Any) -> tuple[int, int]:

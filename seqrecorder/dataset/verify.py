@@ -83,7 +83,7 @@ class VerifyReport:
         shards: number of checked shards.
         records: number of records in them, according to the manifest; counted for bare shards.
         bytes: total size of the shards.
-        problems: all problems; empty if there are none.
+        problems: problems, of each shard the first undecodable record; empty if there are none.
     """
 
     path: str
@@ -117,7 +117,7 @@ _FETCHED = 4  # shards to fetch concurrently; each takes space on the local disk
 def verify(
     path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None, progress: bool | None = None
 ) -> VerifyReport:
-    """Verify a dataset against its manifest, or bare shards against a class, and report all problems.
+    """Verify a dataset against its manifest, or bare shards against a class, and report problems.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -139,7 +139,8 @@ def verify(
         progress: whether to show a progress bar (see `write`); `quick` has none.
 
     Returns:
-        A report, which is true if there are no problems. It also lists files that cannot be read.
+        A report, which is true if there are no problems. It also lists files that cannot be read. Of the records in a
+        shard that cannot be decoded, it names the first; `salvage` with `schema` lists all, and leaves them out.
 
     Raises:
         DatasetNotFoundError: the path does not exist.

@@ -664,7 +664,7 @@ def test_a_class_that_does_not_fit_a_file_of_others(tmp_path: Path, good: int) -
     for reading in (sr.read, lambda *given, **options: list(sr.read_records(*given, **options))):
         with pytest.raises(sr.RecordError, match=rf"b.tfrecord, record {good}.*'pitch': 10 values .* got 4") as caught:
             reading(list(map(str, files)), schema=Pitch)
-        assert f"`seqrecorder schema {files[1]}`" in str(caught.value)
+        assert f"`seqrecorder schema {files[1]} --records all`" in str(caught.value)
         assert "salvage" not in str(caught.value)
 
 
