@@ -63,12 +63,15 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+_AS_OPTION = {"overwrite=True": "--overwrite", "schema= ": "--schema ", "(leave_out)": "(--leave-out)"}
+
+
 def _fail(error: Exception, *, as_json: bool) -> int:
     from seqrecorder.cli.output import to_json
     from seqrecorder.errors import printable
 
     message = printable(" ".join(str(error).split()))
-    for argument, option in (("overwrite=True", "--overwrite"), ("schema= ", "--schema ")):
+    for argument, option in _AS_OPTION.items():
         message = message.replace(argument, option)
     print(f"seqrecorder: {message}", file=sys.stderr)
     try:

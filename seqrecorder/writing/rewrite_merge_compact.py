@@ -6,6 +6,7 @@ Encoded records are copied, not encoded again, if possible.
 from __future__ import annotations
 
 import collections
+import logging
 from typing import TYPE_CHECKING
 
 import attrs
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import Manifest, Splitting
     from seqrecorder.writing.writer import WriteKeywords
+
+_LOG = logging.getLogger("seqrecorder")
 
 _DECIDED = ("splits", "split_by", "stratify", "time", "end", "straddling", "seed", "append", "overwrite")
 
@@ -80,8 +83,7 @@ def rewrite(
     """
     if drop is not None and keep is not None:
         raise OptionError("rewrite: pass drop= or keep=, not both")
-    fixed = [name for name in _DECIDED if name in options]
-    if fixed:
+    if fixed := [name for name in _DECIDED if name in options]:
         raise OptionError(f"rewrite: {fixed[0]} cannot be changed in a rewrite; leave it out")
     corpus = open_corpus(path)
     old = corpus.manifest
@@ -94,10 +96,11 @@ def rewrite(
         raise OptionError(f"rewrite: expected a selection of whole records, got {chosen!r}")
     if chosen is not None and rows_of(chosen).store.digest != rows_of(corpus.all()).store.digest:
         raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
+    if drop is not None and not drop:
+        _LOG.warning("%s: nothing is dropped, since the selection is empty", old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
-    if read_statistics(old.path, old.to_json().encode()) is not None:
-        unchanged["stats"] = True
-    again: WriteKeywords = {**unchanged, **options, "overwrite": True}
+    has_stats = read_statistics(old.path, old.to_json().encode()) is not None
+    again: WriteKeywords = {**unchanged, "stats": has_stats, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
     history = old if chosen is None else attrs.evolve(old, skip_reasons=())
     writer.keep_history(history, keys=schema is None and "on_duplicate" not in options)

@@ -417,6 +417,13 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
             sr.rewrite(path, **arguments)
 
 
+def test_a_drop_of_nothing_is_logged(corpus: sr.Corpus, caplog: pytest.LogCaptureFixture) -> None:
+    """A key that is misspelled selects no record, so the log says that none is dropped."""
+    path = corpus.manifest.path
+    assert sr.rewrite(path, drop=corpus.all().where(key="w171")).records == len(corpus.all())
+    assert caplog.messages[0] == f"{path}: nothing is dropped, since the selection is empty"
+
+
 def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
     """A damaged record that would be written is named, and what stands stays; dropped or not read, it is no matter."""
     path = corpus.manifest.path
