@@ -440,7 +440,7 @@ class FieldStats:
                 f"stats[{self.name!r}].normalization(), or keras.layers.Rescaling(1 / 255)"
             )
         if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
-            raise OptionError(f"normalize: expected numbers with their statistics, got {field!r} for {self.field!r}")
+            raise OptionError(f"normalize: expected numbers and their statistics, got {field!r}, {self.field!r}")
         wide = "float64" if field.element.name == "float64" else "float32"
         center, scale = self._center_and_scale()
 

@@ -364,7 +364,7 @@ def _unfit(value: object, kind: Any) -> str:
     if not pyarrow().types.is_temporal(kind):
         return f"expected {str(kind).removeprefix('large_')}, got {describe(value)}"
     expected = _TIMES.get(str(kind), "a time such as 2017-01-31T12:00:00" + "Z" * bool(getattr(kind, "tz", None)))
-    return f"expected {expected}, got {value!r} (convert it with pandas.to_datetime(..., format=...), give the frame)"
+    return f"expected {expected}, got {value!r} (convert it by pandas.to_datetime, format= or unit=; give the frame)"
 
 
 def _wide(kind: Any) -> Any:
