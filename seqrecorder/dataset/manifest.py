@@ -729,7 +729,8 @@ def dataset_at(location: Any) -> Path:
     remote = Place.of(location)
     text = remote.read(MANIFEST)
     if text is None:
-        raise DatasetNotFoundError(f"there is no dataset at {remote.url}: it has no {MANIFEST}", path=remote.url)
+        why = f"there is no dataset at {remote.url}: it has no {MANIFEST}; bare shards are read from local paths only"
+        raise DatasetNotFoundError(why, path=remote.url)
     return cached(remote, text)
 
 

@@ -121,6 +121,8 @@ def test_a_missing_manifest_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(sr.DatasetNotFoundError, match="is a file, not a dataset's directory"):
         read_manifest(tmp_path / "file")
+    with pytest.raises(sr.DatasetNotFoundError, match="bare shards are read from local paths only"):
+        sr.read_records("memory://nowhere/a.tfrecord")
 
 
 def test_the_longest_names_of_splits(tmp_path: Path) -> None:
