@@ -17,6 +17,7 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, check_count, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
+from seqrecorder.reading.batching.step_slices import ELEMENTS
 from seqrecorder.reading.batching.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.elements import Elements
 from seqrecorder.reading.order_and_seeds import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
@@ -189,7 +190,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
         fields.append(Field(name, name, kind, element, shape, storage, align=groups.get(name, rest)))
     # `sequence_length` is the length of the first group, so the first name in `length` must come first.
     fields.sort(key=lambda field: field.name != rest)
-    return Schema("the elements", tuple(fields))
+    return Schema(ELEMENTS, tuple(fields))
 
 
 @attrs.frozen(slots=False)
@@ -250,9 +251,7 @@ class _ElementFeed(Feed):
         One thread is enough: nothing slow is decoded, and handing work to other threads would take as long as doing it.
         """
         traced = Traced.of(make, batches.element_spec)
-        if not traced.is_dense:
-            return batches.map(make).prefetch(_AHEAD)
-        return traced.mapped(batches).prefetch(_AHEAD)
+        return (traced.mapped(batches) if traced.is_dense else batches.map(make)).prefetch(_AHEAD)
 
     def stream(
         self,

@@ -16,6 +16,7 @@ from seqrecorder.codec.images import decode_elements
 from seqrecorder.codec.parse import images_of, length_name
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.ragged import splits_name
+from seqrecorder.reading.batching.step_slices import ELEMENTS
 from seqrecorder.reading.derived_fields import DerivedFields, Output, OutputOptions, mask_of, names_of, weight_names
 from seqrecorder.reading.masks_and_weights import fit_element, padding_mask
 
@@ -114,11 +115,15 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
         if not isinstance(name, (str, NoneType)):
             raise OptionError(f"{option}: expected a name, got {name!r}")
         if name in names:
-            raise OptionError(
-                f"{schema.name} has a field {name!r}, a name that batches use themselves: pass {option}= another name"
-            )
+            has, advice = _named(schema, f"pass {option}= another name")
+            raise OptionError(f"{schema.name} {has} a field {name!r}, a name that batches use themselves: {advice}")
         if name is not None and [other for _, other in options_of_names].count(name) > 1:
             raise OptionError(f"{option}: another option has the name {name!r} already: pass another")
+
+
+def _named(schema: Schema, advice: str) -> tuple[str, str]:
+    """Return the verb after the name of a schema, and what to do about a field's name."""
+    return ("have", "drop or rename it in `.map()` first") if schema.name == ELEMENTS else ("has", advice)
 
 
 def _field_names(schema: Schema) -> list[str]:
@@ -221,10 +226,10 @@ class Elements:
         lengths += [length_name(group) for group in schema.select(names).groups if group in schema.rates]
         for name in (*(of_cut.names if of_cut else ()), *lengths, *flags, *options.sizes):
             if name in asked:
-                raise OptionError(
-                    f"{schema.name} has {'a field' if name in names else 'an option that names'} {name!r}, as "
-                    f"{type(strategy).__name__} names what batches carry: rename it, or leave fields out by fields="
-                )
+                has, advice = _named(schema, "rename it, or leave fields out by fields=")
+                what, advice = ("a field", advice) if name in names else ("an option that names", "rename it")
+                carries = f"as {type(strategy).__name__} names what batches carry"
+                raise OptionError(f"{schema.name} {has} {what} {name!r}, {carries}: {advice}")
         shape = _shaper(schema, derived.choose(stored), options, set(names) - derived.made_of(wanted))
         return cls(cut, derivations, images, shape)
 
@@ -278,10 +283,8 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
                 values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
         if options.derived.inputs is not None:
             return fit_element(values, parsed, options)
-        if options.output == "dict":
-            return values
-        if options.output == "tuple":
-            return tuple(values.values())
+        if options.output != "record":
+            return values if options.output == "dict" else tuple(values.values())
         return record_element(schema.record_class, tuple(values))(*values.values())
 
     return shape

@@ -159,8 +159,26 @@ def test_two_lengths_count_together() -> None:
         pair for b in batches for pair in zip(b["sequence_length"].tolist(), b["target_length"].tolist(), strict=True)
     ]
     assert sorted(lengths) == sorted(map(tuple, sizes.tolist()))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="target"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'target.*length=\(\.\.\.\) of sr.batch, frees one"):
         list(sr.batch(elements, sr.Pad(4), length="source"))
+    for strategy, advice in (
+        (sr.Window(4), r"and cannot be cut; drop it in `.map\(\)` first$"),
+        (sr.Pack(60, too_long="split"), r"or keep the lists of one, by fields= or by `.map\(\)` before batch$"),
+    ):
+        with pytest.raises(sr.OptionError, match=advice):
+            sr.batch(elements, strategy, length=("source", "target"))
+
+
+@pytest.mark.parametrize("strategy", [sr.Pad(2), sr.Pad(2, length_name="n"), sr.Pack(40)], ids=str)
+def test_a_name_that_batches_use_is_left_to_map(corpus: Path, strategy) -> None:
+    """Elements with the lengths of earlier batches are refused, with what `batch` lets one do; that works."""
+    elements = sr.read(corpus, batch=sr.Pad(2)).unbatch().filter(lambda each: each["sequence_length"] > 0)
+    with pytest.raises(sr.OptionError, match=r"elements have a field 'seq.*: drop or rename it in `.map\(\)` first$"):
+        sr.batch(elements, strategy, length="x")
+    renamed = elements.map(lambda each: {"steps": each["sequence_length"], "x": each["x"]})
+    assert "steps" in sr.batch(renamed, strategy, length="x").element_spec
+    with pytest.raises(sr.OptionError, match="elements have an option that names 'reset', as Unroll .*: rename it$"):
+        sr.batch(renamed, sr.Unroll(2, 2, length_name="reset"), length="x")
 
 
 def test_sequences_of_known_length_are_cut() -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import NUMBERS, Stretch, checked, to_longest
+from seqrecorder.codec.graph_ops import Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.step_slices import leave_out
 from seqrecorder.reading.batching.strategy import Batches, PaddedBatches, one_of, positive, shape_of
 from seqrecorder.reading.cardinality import batch_count
 from seqrecorder.reading.order_and_seeds import JointLength, Limits, draw_below, record_length
@@ -129,10 +130,9 @@ class Crop(PaddedBatches):
             raise OptionError(f"length_field: Crop crops a feature list and those aligned with it, got {group.groups}")
         for field in schema.fields:
             if field.is_list and field.group == group and field.has_filling:
-                rest = [each.name for each in schema.fields if each.name != field.name and each.feature not in NUMBERS]
                 raise OptionError(
                     f"Crop: field {field.name!r} has a default for records that lack it, which cannot be cropped; "
-                    f"leave it out: fields={rest}"
+                    f"{leave_out(schema, [field.name])}"
                 )
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if self.too_short == "drop":

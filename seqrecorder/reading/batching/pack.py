@@ -315,7 +315,8 @@ class Pack(Strategy):
         if len(groups) > 1 and self.too_long == "split":
             raise OptionError(
                 f"too_long='split': the lists of {schema.name} have lengths of their own ({', '.join(groups)}), whose "
-                "pieces would not belong together; pass 'cut_end' or 'drop', or read the lists of one by fields="
+                "pieces would not belong together; pass 'cut_end' or 'drop', or keep the lists of one, by fields= or "
+                "by `.map()` before batch"
             )
         if not isinstance(self.length, Mapping):
             return dict.fromkeys(groups, self.length)

@@ -25,11 +25,14 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from seqrecorder.reading.batching.strategy import Feed
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
+
+ELEMENTS = "the elements"
+"""Name of the schema that `batch` derives from elements, which have no class to change."""
 
 _STEPS = 8192
 """Steps gathered at a time, unless one batch has more: fewer would not repay the call for each gather."""
@@ -54,9 +57,14 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
         if bad.is_ragged or bad.sparse is not None:
             of_context = f"and {name} takes only dense context fields of known shape"
             problem = f"is {kind} and cannot be cut" if bad.is_list else f"is {kind}, {of_context}"
-        rest = [each.name for each in schema.fields if each not in wrong and each.feature not in NUMBERS]
-        raise OptionError(f"{name}: field {bad.name!r} {problem}; leave it out: fields={rest}")
+        raise OptionError(f"{name}: field {bad.name!r} {problem}; {leave_out(schema, [f.name for f in wrong])}")
     return schema.groups
+
+
+def leave_out(schema: Schema, names: Collection[str]) -> str:
+    """Say how to leave fields out: by an option of `read`, or from the elements that `batch` takes."""
+    rest = [field.name for field in schema.fields if field.name not in names and field.feature not in NUMBERS]
+    return "drop it in `.map()` first" if schema.name == ELEMENTS else f"leave it out: fields={rest}"
 
 
 def lists_to_cut(schema: Schema, *, several: bool = False) -> list[str]:
