@@ -290,7 +290,7 @@ def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
     """Add a problem for each field whose length disagrees with its group or its rate."""
-    for group in schema.groups:
+    for group in [group for group in schema.groups if group not in schema.rates]:
         groups = [group, *(other for other, (followed, _) in schema.rates.items() if followed == group)]
         members = [f for one in groups for f in schema.members(one) if f.name in columns]
         if len(members) < 2 or not size:  # noqa: PLR2004 - a single field cannot disagree

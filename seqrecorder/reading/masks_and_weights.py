@@ -83,9 +83,7 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
     for group, lengths in names.items():
         if options.strategy.mask_name and name == mask_of(group, parsed, options):
             return lengths
-    if carried is None or name in (*names.values(), *carried.names):
-        return None
-    return carried.context
+    return None if carried is None or name in (*names.values(), *carried.names) else carried.context
 
 
 def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:

@@ -10,6 +10,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.cardinality import counted
 from seqrecorder.reading.order_and_seeds import check_seed, random_numbers
 from seqrecorder.reading.oversampling import is_weight
+from seqrecorder.schema.display import join
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +71,8 @@ def mix(
             raise OptionError(f"mix: datasets[{position}]: expected a tf.data.Dataset, got {type(part).__name__}")
         if not _alike(part.element_spec, parts[0].element_spec):
             raise OptionError(
-                f"mix: datasets[{position}]: expected elements as those of datasets[0], {parts[0].element_spec}, "
-                f"got {part.element_spec}; read both with the same fields and strategy"
+                f"mix: datasets[{position}]: expected elements as those of datasets[0], got "
+                f"{_differences(parts[0].element_spec, part.element_spec)}; read both with the same fields and strategy"
             )
     shares = _shares(len(parts), weights, temperature)
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
@@ -89,8 +90,7 @@ def mix(
         return tf.logical_not(tf.reduce_all(ended))
 
     going = drawn.scan(tf.zeros([len(parts)], tf.bool), note).take_while(goes_on)
-    present = going.filter(lambda _, element: element.has_value())
-    mixed = present.map(lambda _, element: element.get_value())
+    mixed = going.filter(lambda _, element: element.has_value()).map(lambda _, element: element.get_value())
     counts = [tf.get_static_value(part.cardinality()) for part in parts]  # None inside a graph
     if None in counts or tf.data.UNKNOWN_CARDINALITY in counts:
         return mixed
@@ -124,7 +124,8 @@ def _marked(position: int, part: Any) -> Any:
     import tensorflow as tf
 
     nothing = tf.experimental.Optional.empty(part.element_spec)
-    elements = part.map(lambda *element: tf.experimental.Optional.from_value(_whole(element, part)))
+    whole = isinstance(part.element_spec, tuple)  # `map` unpacks tuples into several arguments
+    elements = part.map(lambda *element: tf.experimental.Optional.from_value(element if whole else element[0]))
     none = tf.data.Dataset.range(1).map(lambda _: tf.experimental.Optional.empty(part.element_spec))
 
     def delay(previous: Any, element: Any) -> Any:
@@ -133,11 +134,6 @@ def _marked(position: int, part: Any) -> Any:
 
     # The state of `scan` cannot be an optional, only its variant tensor.
     return elements.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)
-
-
-def _whole(arguments: tuple[Any, ...], part: Any) -> Any:
-    """Rebuild an element from function arguments, because `map` unpacks tuples into several."""
-    return arguments if isinstance(part.element_spec, tuple) else arguments[0]
 
 
 def _alike(left: Any, right: Any) -> bool:
@@ -150,6 +146,16 @@ def _alike(left: Any, right: Any) -> bool:
         return False
     pairs = zip(*(tf.nest.flatten(spec, expand_composites=True) for spec in (left, right)), strict=True)
     return all(a.dtype == b.dtype and a.shape.rank == b.shape.rank for a, b in pairs)
+
+
+def _differences(first: Any, other: Any) -> str:
+    """Describe how an element spec differs from the first one, by the names of dictionaries."""
+    if not (isinstance(first, dict) and isinstance(other, dict)):
+        return f"{other} instead of {first}"
+    names = [f"no {name!r}" for name in first.keys() - other.keys()]
+    names += [f"{name!r} besides" for name in other.keys() - first.keys()]
+    unlike = [name for name in first if name in other and not _alike(first[name], other[name])]
+    return join(sorted(names) + [f"{name!r} as {other[name]}, not {first[name]}" for name in unlike], 8)
 
 
 def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:

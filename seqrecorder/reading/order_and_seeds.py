@@ -554,8 +554,7 @@ class StreamOptions:
     def measured(self) -> list[str]:
         """Return the alignment groups whose lengths the stream needs."""
         counted = [self.group, *(limit.group for limit in self.limits)]
-        groups = (group for length in counted if length is not None for group in groups_of(length))
-        return list(dict.fromkeys(groups))
+        return list(dict.fromkeys(group for length in counted if length is not None for group in groups_of(length)))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
         """Return the mask of the records within the limits, or True if there are no limits.

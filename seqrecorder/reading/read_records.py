@@ -125,8 +125,7 @@ def read_records(
     origin, deal = origin.take_shard(shard)
     origin.fetch()
     origin.check_lengths()
-    codec = RecordDecoder(origin.schema.select(fields), origin.layout)
-    return _records(origin, codec, deal)
+    return _records(origin, RecordDecoder(origin.schema.select(fields), origin.layout), deal)
 
 
 def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterator[Any]:

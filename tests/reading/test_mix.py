@@ -119,7 +119,17 @@ def test_what_cannot_be_mixed(sources: list[Path]) -> None:
         ([], None, "expected datasets, got none"),
         ([one, sources[0]], None, r"datasets\[1\]: expected a tf.data.Dataset, got "),
         ([one, other], None, r"datasets\[1\]: expected elements as those of datasets\[0\]"),
-        ([one, one.map(lambda batch: {**batch, "ids": tf.cast(batch["ids"], tf.int32)})], None, r"datasets\[1\]"),
+        (
+            [one, one.map(lambda batch: {**batch, "ids": tf.cast(batch["ids"], tf.int32)})],
+            None,
+            "'ids' as .*int32.*, not",
+        ),
+        (
+            [one, one.map(lambda batch: {"n": 1, "ids": batch["ids"]})],
+            None,
+            r"got 'n' besides, no '\w+', no '\w+'; read",
+        ),
+        ([one, one.map(lambda batch: batch["ids"])], None, "got TensorSpec.* instead of {.*; read"),
         ([one, one], [1], "expected 2 weights"),
         ([one, one], [1, -1], "of 0 or more"),
         ([one, one], [0, 0], "not all 0"),

@@ -194,6 +194,12 @@ def test_lengths_that_do_not_fit_their_rate(tmp_path: Path) -> None:
     message = r"expected 12 steps, as 'pitch' has, times 4 \(cut or pad it\), got 11 steps"
     with pytest.raises(sr.RecordError, match=message):
         sr.write([good, bad], tmp_path / "d")
+    for short, sound, stereo in (("sound", bad.sound, good.stereo), ("stereo", good.sound, good.stereo[:-1])):
+        with pytest.raises(sr.RecordError, match=message) as caught:
+            sr.write([Take("x", sound, good.pitch, stereo, good.marks)], tmp_path / "d")
+        assert [problem.field for problem in caught.value.problems] == [
+            short
+        ]  # once, and the intact list is not blamed
     rows = [{"key": "x", "sound": np.arange(11), "pitch": [1.0] * 3, "stereo": np.ones((12, 2)), "marks": None}]
     with pytest.raises(sr.RecordError, match=message):
         sr.write(rows, tmp_path / "d", schema=Take)

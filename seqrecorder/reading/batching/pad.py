@@ -135,8 +135,7 @@ class Pad(PaddedBatches):
         elif self.length is not None:
             targets = dict.fromkeys(feed.parser.schema.groups, self.length)
         for group, steps in targets.items():
-            option = f"length={steps}"
-            feed = fit_lengths(feed, group, steps, self.too_long, option=option, words=TOO_LONG, parse=False)
+            feed = fit_lengths(feed, group, steps, self.too_long, option=f"length={steps}", words=TOO_LONG, parse=False)
         return targets, feed
 
 

@@ -74,8 +74,7 @@ class Ragged(Strategy):
 
     def carried(self, schema: Schema) -> Carried:
         """Describe the tensors that batches contain besides fields and lengths."""
-        names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
-        return Carried(names, padded=False)
+        return Carried(dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}, padded=False)
 
     def read(self, feed: Feed) -> Batches:
         """Read ragged batches."""

@@ -287,5 +287,4 @@ def cut_batches(
         return tf.data.Dataset.range(0, tf.size(rows, tf.int64), together).map(gather)
 
     gathered = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
-    batches = gathered.rebatch(batch_size, drop_remainder=whole)
-    return feed.map_batches(batches, feed.shape, batch_size)
+    return feed.map_batches(gathered.rebatch(batch_size, drop_remainder=whole), feed.shape, batch_size)

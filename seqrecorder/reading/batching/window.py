@@ -251,6 +251,8 @@ class Window(Strategy):
     def _spans(self, feed: Feed, group: str) -> NDArray[np.int64]:
         """Count the steps of each record before `since` and before `until`, int64 `(n, 2)`, in file order."""
         origin = feed.origin
+        if isinstance(self.time, str) and (count := origin.schema[self.time].count) > 1:
+            raise OptionError(f"time: expected one time for each step that is cut, got {count} in {self.time!r}")
         field = time_field(origin.schema, self.time, "time")
         if not field.is_list or field.group != group:
             raise OptionError(f"time: expected a feature list aligned with the steps that are cut, got {field!r}")

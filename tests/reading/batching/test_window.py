@@ -268,6 +268,10 @@ def test_spans_that_make_no_sense(dated, tmp_path: Path) -> None:
         with pytest.raises((sr.OptionError, sr.RecordError), match=message):
             sr.read(tmp_path / path, "eval" if path == "cut" else None, batch=Window(2, horizon=1, **options))
     whole = sr.open(tmp_path / "dated").all().where(lambda record: len(record.x) > 0)
+    fast = {"x": sr.feature_list("int8"), "t": sr.feature_list("float64", align="t", per_step=3)}
+    sr.write([sr.record(type("Fast", (), fast))(x=[1], t=[1, 2, 3])], tmp_path / "fast")
+    with pytest.raises(sr.OptionError, match="time: expected one time for each step that is cut, got 3 in 't'$"):
+        sr.read(tmp_path / "fast", batch=Window(1, time="t", since=0))
     parts = whole.folds(2, time="day", straddling="cut")[0]
     assert len(list(sr.read(parts[0], batch=Window(2, horizon=1, time="day", until="2021-03-12")))) > 0
     with pytest.raises(sr.OptionError, match="were cut where its splits begin"):
