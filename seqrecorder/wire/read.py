@@ -433,7 +433,8 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
     if offset == end:
         return ([] if kind == "bytes" else b""), offset
     if data[offset] != FEATURE_TAG[kind]:
-        raise WireError(f"expected a feature of kind {kind}")
+        got = _KINDS.get(data[offset], "unknown")
+        raise WireError(f"expected a feature of kind {kind}, got {got}" + "; declare float32" * (got == "float"))
     offset, stop = _span(data, offset + 1, end)
     if kind == "bytes":
         return _read_items(data, offset, min(stop, end)), min(stop, end)
@@ -503,8 +504,7 @@ def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> ND
     if (stop - start) % (len(header) + width):
         return None
     rows = np.frombuffer(data, np.uint8, stop - start, start).reshape(-1, len(header) + width)
-    is_right = (rows[:, : len(header)] == np.frombuffer(header, np.uint8)).all()
-    return rows[:, len(header) :] if is_right else None
+    return rows[:, len(header) :] if (rows[:, : len(header)] == np.frombuffer(header, np.uint8)).all() else None
 
 
 def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

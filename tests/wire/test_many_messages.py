@@ -45,3 +45,18 @@ def test_parts_of_long_messages_are_those_found_one_by_one(random, largest, low,
         assert counts.tolist() == [len(expected[i] or ()) for i in some]
         inside = [octets[i:j].tobytes() for i, j in zip(found.starts.tolist(), found.stops.tolist(), strict=True)]
         assert inside == [part for i in some for part in expected[i] or ()]
+
+
+@pytest.mark.parametrize(
+    ("feature", "kind", "message"),
+    [
+        (b"\x12\x00", "int64", "of kind int64, got float; declare float32$"),
+        (b"\x12\x00", "bytes", "of kind bytes, got float; declare float32$"),
+        (b"\x0a\x00", "int64", "of kind int64, got bytes$"),
+        (b"\x22\x00", "int64", "of kind int64, got unknown$"),
+    ],
+)
+def test_a_feature_of_another_kind_is_named(feature: bytes, kind: str, message: str) -> None:
+    """The error says which kind came, and for floats what to declare."""
+    with pytest.raises(WireError, match=message):
+        feature_values(feature, 0, len(feature), kind)
