@@ -277,7 +277,7 @@ def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
             f"{'record' if field.is_list or field.is_ragged else 'row'}, got {kind}; or give flat values and lengths"
         )
     if array.null_count:
-        raise Mismatch("a list, as an empty one is too", "a null", (_first_null(array),))
+        raise Mismatch("a list", "None; pass [] for an empty one", (_first_null(array),))
     if types.is_fixed_size_list(kind):
         return np.full(len(array), kind.list_size, np.int64), array.flatten()
     return array.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), array.flatten()

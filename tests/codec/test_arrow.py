@@ -195,7 +195,7 @@ def test_a_dataset_of_a_table(tmp_path):
         (
             "ragged",
             pa.array([[[1], None], []], pa.list_(pa.list_(pa.uint16()))),
-            r"record 0.*ragged\[1\]: expected a list.*null",
+            r"record 0.*ragged\[1\]: expected a list, got None; pass \[\] for an empty one",
         ),
         (
             "pair",
