@@ -234,8 +234,7 @@ def shows_options(target: T) -> T:
     shown: Any = target
     signature = inspect.signature(shown)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    options = inspect.signature(WriteOptions).parameters.values()
-    shown.__signature__ = signature.replace(parameters=[*own, *options])
+    shown.__signature__ = signature.replace(parameters=[*own, *inspect.signature(WriteOptions).parameters.values()])
     words = inspect.cleandoc(WriteOptions.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     shown.__doc__ = inspect.cleandoc(shown.__doc__ or "").replace(_SEE, words + "\n")
     return target
@@ -448,7 +447,7 @@ class Writer(Generic[R]):
             # If the dataset is already published, an error would make the caller write it again.
             if not hasattr(self, "manifest"):
                 raise
-            _LOG.warning("%s is written, but the cleanup after that failed: %r", self.destination, failure)
+            _LOG.warning("%s is written, but the cleanup after that failed: %r", self.manifest.where, failure)
         finally:
             self._finalizer.detach()
             self._open_intake = None  # a later write must raise, because its records would be lost
@@ -562,7 +561,8 @@ class Writer(Generic[R]):
         intake, placement = self._intake, self._intake.placement
         intake.finish()
         if placement.skipped:
-            _LOG.warning("%s: %s skipped", self.destination, number_of(placement.skipped, "record"))
+            where = self.destination if self._remote is None else self._remote.place.url
+            _LOG.warning("%s: %s skipped", where, number_of(placement.skipped, "record"))
         placement.skip(*self._skipped)
         added = placement.finish()
         # A part without records opens no default split, because other parts may have records; `commit` sees them all.

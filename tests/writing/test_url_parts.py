@@ -326,3 +326,9 @@ def test_finished_parts_are_listed_and_not_made_again(near, url, tmp_path):
     sr.write_part(drawing(1, 10), place, 1, schema=Item, skip_finished=True, **OPTIONS)
     assert sr.commit(place, expected=4).records == 20
     assert sr.parts(place) == []
+
+
+def test_skipped_records_are_logged_with_the_url(url, caplog):
+    """The log names the destination, not the local directory where the shards are made."""
+    sr.write([Item("a"), Item("a"), Item("b")], url, on_duplicate="first")
+    assert [record.message for record in caplog.records] == [f"{url}: 1 record skipped"]
