@@ -133,7 +133,7 @@ def predict(
             of_steps = [group, *kept.groups]
         for position in map(tuple, np.argwhere(index != NOTHING)):
             cells = [
-                value[position] if of is None else _steps_at(value, real[of], position)
+                np.asarray(value[position], value.dtype) if of is None else _steps_at(value, real[of], position)
                 for value, of in zip([outputs, *values], of_steps, strict=True)
             ]
             by_record.setdefault(int(index[position]), []).append((int(order[position]), cells))
@@ -141,7 +141,7 @@ def predict(
         return []
     results = {
         at: [
-            (np.stack if of is None else np.concatenate)(column) if cuts else column[0]
+            (np.stack if of is None else np.concatenate)(column) if cuts else column[0][()]
             for *column, of in zip(*(cells for _, cells in sorted(pieces, key=itemgetter(0))), of_steps, strict=True)
         ]
         for at, pieces in by_record.items()

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import keras
@@ -101,6 +102,7 @@ def test_predictions_of_packed_rows_are_taken_apart(tmp_path: Path) -> None:
             np.testing.assert_array_equal(result["score"], record.score)
             is_empty = not len(record.source) and (name == "source" or not len(record.target))
             assert (result["key"], result["rate"]) == ((None, None) if is_empty else (record.key, record.rate))
+            assert type(result["key"]) is (NoneType if is_empty else str)
     results = sr.keras.predict(double, tmp_path / "pairs", batch=sr.Pack(20, 3), inputs="source")
     for record, result in zip(records, results, strict=True):
         np.testing.assert_array_equal(result, record.source * 2)
@@ -163,6 +165,7 @@ def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
             assert len(row["day_horizon"]) == 0
             continue
         assert (row["symbol"], row["sector"]) == (record.symbol, record.sector)
+        assert type(row["symbol"]) is str
         np.testing.assert_array_equal(row["day_horizon"], np.stack([record.day[s + 4 : s + 6] for s in starts]))
         np.testing.assert_array_equal(row["price_horizon"], np.stack([record.price[s + 4 : s + 6] for s in starts]))
         assert row["news"].tolist() == [list(record.news[s : s + 4]) for s in starts]
