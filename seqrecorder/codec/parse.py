@@ -474,7 +474,7 @@ class Parser:
 
         serialized = gather_numbered(serialized, self._numbered, self.layout) if self._numbered else serialized
         context, lists = (features or None for features in spec)
-        names = tf.fill(tf.shape(serialized), self.where) if self.where else None
+        names = tf.fill(tf.shape(serialized), f"({self.where})") if self.where else None
         parsed_context, sequences, steps = tf.io.parse_sequence_example(serialized, context, lists, example_names=names)
         features = {**parsed_context, **sequences}
         holds = self._find_features(serialized, features, steps)

@@ -12,6 +12,7 @@ from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, r
 import seqrecorder as sr
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import RecordEncoder
+from seqrecorder.codec.parse import Parser
 from seqrecorder.schema.exact_values import same_bits
 from seqrecorder.wire.byte_rows import Messages
 
@@ -427,3 +428,31 @@ def test_the_first_of_several_bad_records_is_named(first: int) -> None:
     with pytest.raises(sr.RecordError, match=f"int8.*{300 + first}") as caught:
         sr.Schema.of(good).decode_batch(data)
     assert caught.value.position == first
+
+
+@sr.record
+class Labelled:
+    label: int = sr.context("int64")
+    ids: Any = sr.feature_list("int64")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda bad: bad.context.feature["label"].int64_list.ClearField("value"),
+            r"elements in example \(a record of here\)",
+        ),
+        (
+            lambda bad: bad.feature_lists.feature_list.clear(),
+            r"Name: \(a record of here\), Feature list 'ids' is required",
+        ),
+    ],
+)
+def test_errors_of_the_parse_op_name_the_record(change: Any, message: str) -> None:
+    """The label of a record stands in brackets in TensorFlow's sentences, which have no article of their own."""
+    schema = sr.Schema.of(Labelled)
+    bad = tf.train.SequenceExample.FromString(good := schema.encode(Labelled(1, [2])))
+    change(bad)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        Parser(schema, where="a record of here").parse_batch(tf.constant([good, bad.SerializeToString()]))
