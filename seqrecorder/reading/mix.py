@@ -72,7 +72,7 @@ def mix(
         if not _alike(part.element_spec, parts[0].element_spec):
             raise OptionError(
                 f"mix: datasets[{position}]: expected elements as those of datasets[0], got "
-                f"{_differences(parts[0].element_spec, part.element_spec)}; read both with the same fields and strategy"
+                f"{_describe(part.element_spec, parts[0].element_spec)}; read both with the same fields and strategy"
             )
     shares = _shares(len(parts), weights, temperature)
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
@@ -148,7 +148,7 @@ def _alike(left: Any, right: Any) -> bool:
     return all(a.dtype == b.dtype and a.shape.rank == b.shape.rank for a, b in pairs)
 
 
-def _differences(first: Any, other: Any) -> str:
+def _describe(other: Any, first: Any) -> str:
     """Describe how an element spec differs from the first one, by the names of dictionaries."""
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return f"{other} instead of {first}"
