@@ -64,6 +64,7 @@ def _drop_output() -> None:
 
 
 _AS_OPTION = {"overwrite=True": "--overwrite", "schema= ": "--schema ", "(leave_out)": "(--leave-out)"}
+"""Arguments in the library's messages, and their options."""
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
