@@ -286,7 +286,7 @@ def reconcile(
         if field.name in excused:
             agrees |= excused[field.name]
         others = ", ".join(names[:at] + names[at + 1 :])
-        message = f"as many steps as of {others} are expected (align=None, or length=(...) of sr.batch, frees one), got"
+        message = f"as many steps as of {others} are expected (align=None frees a field, length=(...) in sr.batch), got"
         length = xp.checked(field, length, agrees, message, sizes[field.name], "of", size)
     return length
 

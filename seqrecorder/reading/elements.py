@@ -115,13 +115,13 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
         if not isinstance(name, (str, NoneType)):
             raise OptionError(f"{option}: expected a name, got {name!r}")
         if name in names:
-            has, advice = _named(schema, f"pass {option}= another name")
+            has, advice = _verb_and_advice(schema, f"pass {option}= another name")
             raise OptionError(f"{schema.name} {has} a field {name!r}, a name that batches use themselves: {advice}")
         if name is not None and [other for _, other in options_of_names].count(name) > 1:
             raise OptionError(f"{option}: another option has the name {name!r} already: pass another")
 
 
-def _named(schema: Schema, advice: str) -> tuple[str, str]:
+def _verb_and_advice(schema: Schema, advice: str) -> tuple[str, str]:
     """Return the verb after the name of a schema, and what to do about a field's name."""
     return ("have", "drop or rename it in `.map()` first") if schema.name == ELEMENTS else ("has", advice)
 
@@ -226,7 +226,7 @@ class Elements:
         lengths += [length_name(group) for group in schema.select(names).groups if group in schema.rates]
         for name in (*(of_cut.names if of_cut else ()), *lengths, *flags, *options.sizes):
             if name in asked:
-                has, advice = _named(schema, "rename it, or leave fields out by fields=")
+                has, advice = _verb_and_advice(schema, "rename it, or leave fields out by fields=")
                 what, advice = ("a field", advice) if name in names else ("an option that names", "rename it")
                 carries = f"as {type(strategy).__name__} names what batches carry"
                 raise OptionError(f"{schema.name} {has} {what} {name!r}, {carries}: {advice}")

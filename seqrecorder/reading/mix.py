@@ -153,7 +153,7 @@ def _describe(other: Any, first: Any) -> str:
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return f"{other} instead of {first}"
     names = [f"no {name!r}" for name in first.keys() - other.keys()]
-    names += [f"{name!r} besides" for name in other.keys() - first.keys()]
+    names += [f"also {name!r}" for name in other.keys() - first.keys()]
     unlike = [name for name in first if name in other and not _alike(first[name], other[name])]
     return join(sorted(names) + [f"{name!r} as {other[name]}, not {first[name]}" for name in unlike], 8)
 

@@ -134,8 +134,8 @@ def read(
         class_weight: mapping from class to a factor for the weights of targets with one class, such as `{3: 5.0}`.
         missing: `"mask"` makes NaN 0 in dense float fields and adds `<field>_observed`; a mapping names the fields.
         vocabulary: mapping from field to `Vocabulary`, to get the ids of its tokens, int64.
-        normalize: result of `stats`, or mapping from field to one or to `stats[field]`, to subtract the mean and divide
-            by the standard deviation. Padding stays 0; missing values become 0 afterwards.
+        normalize: result of `stats`, or mapping from field to such a result or to `stats[field]`, to subtract the mean
+            and divide by the standard deviation. Padding stays 0; missing values become 0 afterwards.
         normalize_targets: whether to normalize targets as well; `stats["mfcc"].denormalize` reverses it.
         resize: mapping from field to image height and width, `{"image": (64, 64)}` (bilinear). By default, images of
             varying size are padded to the largest in the batch, and `<field>_size` contains their sizes.

@@ -159,7 +159,7 @@ def test_two_lengths_count_together() -> None:
         pair for b in batches for pair in zip(b["sequence_length"].tolist(), b["target_length"].tolist(), strict=True)
     ]
     assert sorted(lengths) == sorted(map(tuple, sizes.tolist()))
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'target.*length=\(\.\.\.\) of sr.batch, frees one"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'target.*frees a field, length=\(\.\.\.\) in sr.batch"):
         list(sr.batch(elements, sr.Pad(4), length="source"))
     for strategy, advice in (
         (sr.Window(4), r"and cannot be cut; drop it in `.map\(\)` first$"),

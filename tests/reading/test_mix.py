@@ -127,7 +127,7 @@ def test_what_cannot_be_mixed(sources: list[Path]) -> None:
         (
             [one, one.map(lambda batch: {"n": 1, "ids": batch["ids"]})],
             None,
-            r"got 'n' besides, no '\w+', no '\w+'; read",
+            r"got also 'n', no '\w+', no '\w+'; read",
         ),
         ([one, one.map(lambda batch: batch["ids"])], None, "got TensorSpec.* instead of {.*; read"),
         ([one, one], [1], "expected 2 weights"),

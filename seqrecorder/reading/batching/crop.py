@@ -9,7 +9,7 @@ import attrs
 from seqrecorder.codec.graph_ops import Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.step_slices import leave_out
+from seqrecorder.reading.batching.step_slices import advise_dropping
 from seqrecorder.reading.batching.strategy import Batches, PaddedBatches, one_of, positive, shape_of
 from seqrecorder.reading.cardinality import batch_count
 from seqrecorder.reading.order_and_seeds import JointLength, Limits, draw_below, record_length
@@ -132,7 +132,7 @@ class Crop(PaddedBatches):
             if field.is_list and field.group == group and field.has_filling:
                 raise OptionError(
                     f"Crop: field {field.name!r} has a default for records that lack it, which cannot be cropped; "
-                    f"{leave_out(schema, [field.name])}"
+                    f"{advise_dropping(schema, [field.name])}"
                 )
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if self.too_short == "drop":

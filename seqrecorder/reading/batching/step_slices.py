@@ -57,12 +57,12 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
         if bad.is_ragged or bad.sparse is not None:
             of_context = f"and {name} takes only dense context fields of known shape"
             problem = f"is {kind} and cannot be cut" if bad.is_list else f"is {kind}, {of_context}"
-        raise OptionError(f"{name}: field {bad.name!r} {problem}; {leave_out(schema, [f.name for f in wrong])}")
+        raise OptionError(f"{name}: field {bad.name!r} {problem}; {advise_dropping(schema, [f.name for f in wrong])}")
     return schema.groups
 
 
-def leave_out(schema: Schema, names: Collection[str]) -> str:
-    """Say how to leave fields out: by an option of `read`, or from the elements that `batch` takes."""
+def advise_dropping(schema: Schema, names: Collection[str]) -> str:
+    """Advise how to leave fields out: by an option of `read`, or from the elements that `batch` takes."""
     rest = [field.name for field in schema.fields if field.name not in names and field.feature not in NUMBERS]
     return "drop it in `.map()` first" if schema.name == ELEMENTS else f"leave it out: fields={rest}"
 
