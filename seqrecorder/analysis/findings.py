@@ -395,7 +395,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
             if padded > _PADDED * max(1, field.present):
                 text = f"{padded:,} of {number_of(field.present, 'record')} end in zeros: does the data hold padding?"
                 yield Finding("stored padding", "warning", name, text, "fields")
-        constant = np.atleast_1d(field.constant)
+        constant = np.atleast_1d(field.constant & (field.field.sparse is None))  # sparse labels are all 1
         if constant.any() and field.records > 1 and np.sum(field.count) > 1:
             yield Finding("constant values", "warning", name, _unchanging(field, constant), "fields")
         if field.gaps is not None and field.field.element.numpy.kind == "M":  # durations go up and down

@@ -117,6 +117,18 @@ def test_captions_say_what_is_drawn(report):
         assert text in report.html
 
 
+def test_values_of_sparse_labels_may_be_all_alike(tmp_path):
+    """Several labels of one record are ones in a sparse vector, of which the report says nothing."""
+
+    @sr.record
+    class Clip:
+        labels: sr.SparseVector = sr.context("float32", sparse=5)
+
+    labels = [sr.SparseVector([number % 5], np.ones(1, np.float32), 5) for number in range(20)]
+    sr.write(map(Clip, labels), tmp_path / "corpus")
+    assert rules_of(sr.report(tmp_path / "corpus", tmp_path / "report.html")) == {("exact copies", "")}
+
+
 def test_sound_data_has_no_findings(tmp_path):
     """Two splits of the same kind differ in nothing."""
     rng = np.random.default_rng(1)
