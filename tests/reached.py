@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MOST = 18.0
+MOST = 17.5
 """Percent of the statements. Lower it when the run says so; what raises it needs an example, or is not needed."""
 
 WHAT = ("tests/test_readme.py", "tests/test_examples.py", "tests/reliability")
