@@ -3,6 +3,7 @@
 import datetime as dt
 import gc
 import json
+import logging
 import os
 import sys
 import time
@@ -65,6 +66,16 @@ def pytest_configure(config):
     if is_ordinary:
         # Nothing here cuts the power, and the disk's answers are most of what a small write waits for.
         os.fsync = os.fstat
+
+
+class NoFailedConversion(logging.Handler):
+    """Fails the test in which AutoGraph cannot convert a function, of which TensorFlow only warns."""
+
+    def emit(self, record):
+        assert "AutoGraph could not" not in record.getMessage(), record.getMessage()
+
+
+logging.getLogger("tensorflow").addHandler(NoFailedConversion(logging.WARNING))
 
 
 def pytest_collection_modifyitems(items):

@@ -90,7 +90,7 @@ def mix(
         return tf.logical_not(tf.reduce_all(ended))
 
     going = drawn.scan(tf.zeros([len(parts)], tf.bool), note).take_while(goes_on)
-    mixed = going.filter(lambda _, element: element.has_value()).map(lambda _, element: element.get_value())
+    mixed = going.filter(lambda _, taken: taken.has_value()).map(lambda _, element: element.get_value())
     counts = [tf.get_static_value(part.cardinality()) for part in parts]  # None inside a graph
     if None in counts or tf.data.UNKNOWN_CARDINALITY in counts:
         return mixed

@@ -117,7 +117,7 @@ def test_rows_of_sparse_tensors():
     assert comparison.equal
     assert not comparison.ordered
     assert not legacy.compare(old, batches([[7, 0], [], [], [5, 6, 7], [0], [8]], [*range(6)])).equal
-    assert legacy.compare(old.map(lambda number, row: row), turned.map(lambda number, row: row)).equal
+    assert legacy.compare(old.map(lambda _, row: row), turned.map(lambda number, row: row)).equal
 
 
 def test_sparse_batches_in_random_order():
