@@ -381,12 +381,8 @@ def _read_parts(source: Source) -> list[Attempt]:
         *others, last = attempts[name]
         parts.append(last)
         if any(_marks(other.manifest) != _marks(last.manifest) for other in others):
-            _LOG.warning(
-                "%s: %s attempts at part %s have different contents; the one that was completed last counts",
-                source.destination,
-                len(others) + 1,
-                name,
-            )
+            text = "%s: %s attempts at part %s have different contents; the one that was completed last counts"
+            _LOG.warning(text, source.destination, len(others) + 1, name)
     return parts
 
 

@@ -333,11 +333,8 @@ class RecordStream:
             for row in rows:
                 yield row
                 self._taken += 1
-        except Exception as error:  # noqa: BLE001 - raised below, as an error of the source
-            failure = self._source_error(error)
-        else:
-            return
-        raise failure
+        except Exception as error:  # noqa: BLE001 - raised as an error of the source
+            raise self._source_error(error)  # noqa: B904 - it has its cause
 
     def _take_snapshots(self, records: Iterable[Any], snapshot: Callable[[Any], Any], block: list[Any]) -> None:
         for record in records:

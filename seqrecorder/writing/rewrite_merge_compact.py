@@ -18,6 +18,7 @@ from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.split_shares import Stratum
 from seqrecorder.errors import DatasetError, OptionError
+from seqrecorder.schema.evolution import source_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.object_store import Place
 from seqrecorder.writing.writer import Writer, shows_options
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from seqrecorder.dataset.manifest import Manifest, Splitting
+    from seqrecorder.dataset.selection import Corpus
     from seqrecorder.writing.writer import WriteKeywords
 
 _LOG = logging.getLogger("seqrecorder")
@@ -69,14 +71,15 @@ def rewrite(
         path: directory or URL of the dataset.
         drop: selection of the records to drop.
         keep: selection of the records to keep; all others are dropped.
-        schema: new record class, for which the records are encoded again; default: the same class.
+        schema: new record class, for which the records are encoded again; default: the same class. The values of a
+            field that it lacks are lost, and a warning is logged.
         **options: fields of `WriteOptions`, except `append`, `overwrite` and the fields about splits.
 
     Returns:
         The manifest of the new dataset.
 
     Raises:
-        OptionError: an option is invalid, or the selection belongs to another dataset.
+        OptionError: an option is invalid, `keep` is empty, or the selection belongs to another dataset.
         DatasetError: the dataset has changed since the selection was made, or during the rewrite.
         DatasetNotFoundError: there is no dataset.
         ShardReadError: a record to keep is damaged, or a shard was replaced by another; the dataset is unchanged.
@@ -88,20 +91,20 @@ def rewrite(
     corpus = open_corpus(path)
     old = corpus.manifest
     chosen = keep if drop is None else drop
-    if chosen is not None and not isinstance(chosen, Selection):
-        raise OptionError(f"rewrite: expected a selection of the dataset's records, got {chosen!r:.100}")
-    if chosen is not None and not rows_of(chosen).store.manifest.is_at(Place.of(old.url) if old.url else old.path):
-        raise OptionError(f"rewrite: expected a selection of {old.where}, got {chosen!r}")
-    if chosen is not None and rows_of(chosen).store.pieces:
-        raise OptionError(f"rewrite: expected a selection of whole records, got {chosen!r}")
-    if chosen is not None and rows_of(chosen).store.digest != rows_of(corpus.all()).store.digest:
-        raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
+    if chosen is not None:
+        _check_selection(chosen, corpus)
+    if keep is not None and not keep:
+        raise OptionError("rewrite: keep= selects no record, so all would be lost; drop= of all records does that")
     if drop is not None and not drop:
         _LOG.warning("%s: nothing is dropped, since the selection is empty", old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
     has_stats = read_statistics(old.path, old.to_json().encode()) is not None
     again: WriteKeywords = {**unchanged, "stats": has_stats, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
+    read = [source_of(field, old.schema.fields) for field in writer.schema.fields]
+    if gone := ", ".join(repr(field.name) for field in old.schema.fields if field not in read):
+        text = "%s: %s has no field for the stored %s, whose values go; declare renamed_from= where the name is new"
+        _LOG.warning(text, old.where, writer.schema.name, gone)
     history = old if chosen is None else attrs.evolve(old, skip_reasons=())
     writer.keep_history(history, keys=schema is None and "on_duplicate" not in options)
     with writer:
@@ -112,6 +115,17 @@ def rewrite(
             rows_of(kept).check_digests()
             writer.write_all({name: kept})
     return writer.manifest
+
+
+def _check_selection(chosen: Selection, corpus: Corpus) -> None:
+    old = corpus.manifest
+    place = Place.of(old.url) if old.url else old.path
+    if not isinstance(chosen, Selection) or not rows_of(chosen).store.manifest.is_at(place):
+        raise OptionError(f"rewrite: expected a selection of {old.where}, got {chosen!r:.200}")
+    if rows_of(chosen).store.pieces:
+        raise OptionError(f"rewrite: expected a selection of whole records, got {chosen!r}")
+    if rows_of(chosen).store.digest != rows_of(corpus.all()).store.digest:
+        raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
 
 
 def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> Manifest:

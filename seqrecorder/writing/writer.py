@@ -361,12 +361,10 @@ class Writer(Generic[R]):
     def _url_of(self, destination: Any) -> Destination | None:
         """Open the destination if it is a URL; return None for a directory."""
         if not is_url(destination):
-            copied = origin_of(local_path(destination))
-            if copied is not None:
+            if copied := origin_of(local_path(destination)):
                 raise OptionError(f"{destination} is in the cache of {copied}; write to {copied} instead")
             return None
-        unsupported = [name for name in ("csv", "stats") if getattr(self.options, name)]
-        if unsupported:
+        if unsupported := [name for name in ("csv", "stats") if getattr(self.options, name)]:
             raise OptionError(f"{unsupported[0]}=True is not supported at a URL; write to a directory, and send it")
         return Destination.of(destination)
 
@@ -380,10 +378,8 @@ class Writer(Generic[R]):
         options = self.options
         with contextlib.ExitStack() as undo:
             undo.enter_context(cleanup_when_terminated())
-            self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv, splits=self._splits)
-            encoder: LifeCycle | PoolEncoder = self._life_cycle
-            if options.workers != 1:
-                encoder = PoolEncoder(self._life_cycle, options.workers)
+            hooks = self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv, splits=self._splits)
+            encoder: LifeCycle | PoolEncoder = hooks if options.workers == 1 else PoolEncoder(hooks, options.workers)
             # Callbacks run in reverse order, so files are removed before we wait for the workers.
             undo.callback(encoder.close)
             self._staging = undo.enter_context(Staging(self.destination, overwrite=options.overwrite or options.append))

@@ -410,6 +410,7 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
         ({"drop": corpus["eval"], "keep": corpus["train"]}, "not both"),
         ({"drop": sr.open(tmp_path / "other").all()}, "expected a selection of"),
         ({"drop": [1]}, "expected a selection"),
+        ({"keep": corpus.all().where(key="w171")}, "keep= selects no record"),
         ({"seed": 3}, "seed cannot be changed"),
         ({"splits": {"a": 1.0}}, "splits cannot be changed"),
     ):
@@ -422,6 +423,29 @@ def test_a_drop_of_nothing_is_logged(corpus: sr.Corpus, caplog: pytest.LogCaptur
     path = corpus.manifest.path
     assert sr.rewrite(path, drop=corpus.all().where(key="w171")).records == len(corpus.all())
     assert caplog.messages[0] == f"{path}: nothing is dropped, since the selection is empty"
+
+
+def test_fields_that_a_rewrite_loses_are_logged(corpus: sr.Corpus, caplog: pytest.LogCaptureFixture) -> None:
+    """A field that the new class lacks, perhaps since it has a new name, is named before its values are gone."""
+    path = corpus.manifest.path
+
+    @sr.record
+    class Sound:
+        key: str = sr.context(str, key=True)
+        voice: str = sr.context(str, renamed_from="speaker")
+        ids: np.ndarray = sr.feature_list("int64")
+
+    @sr.record
+    class Misspelled:
+        key: str = sr.context(str, key=True)
+        ids: np.ndarray = sr.feature_list("int64")
+        person: str = sr.context(str, default="", renamed_from="voise")
+
+    sr.rewrite(path, schema=Sound)
+    assert not any("no field" in message for message in caplog.messages)
+    sr.rewrite(path, schema=Misspelled)
+    lost = "the stored 'voice', whose values go; declare renamed_from= where the name is new"
+    assert f"{path}: Misspelled has no field for {lost}" in caplog.messages
 
 
 def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
