@@ -420,19 +420,15 @@ class RowGroups(TableSource):
         finally:
             progress.close()
         if self.equal_times:
-            _LOG.warning(
-                "%s: %d of %d rows have the same %s as the row before in their group: they stay as they came",
-                *(self.table.name, self.equal_times, self.rows, ", ".join(self.order)),
-            )
+            text = "%s: %d of %d rows have the same %s as the row before in their group: they stay as they came"
+            _LOG.warning(text, self.table.name, self.equal_times, self.rows, ", ".join(self.order))
         if self.missing:
             _LOG.warning("%s: %d values are missing; they become NaN, NaT or None", self.table.name, self.missing)
         if self.gaps:
             usual = np.array(self._usual)
             usual = usual.astype(f"m8[{self._unit}]").astype("m8[us]") if self._unit else usual
-            _LOG.warning(
-                "%s: %d of %d rows come more than the usual %s after the row before in their group, by %s",
-                *(self.table.name, self.gaps, self.rows, usual.item(), self.order[-1]),
-            )
+            text = "%s: %d of %d rows come more than the usual %s after the row before in their group, by %s"
+            _LOG.warning(text, self.table.name, self.gaps, self.rows, usual.item(), self.order[-1])
 
     def _whole_groups(self, ordered: Iterator[Any]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
         """Yield tables of complete groups, and the positions at which groups begin; join groups that span tables."""
@@ -562,18 +558,19 @@ def from_rows(
         columns: mapping from field name to column name, if they differ, or to a list of columns for a shape `(n,)`.
         extra: `error` to refuse columns without a field (except `by` and `order`), or `ignore` to leave them out.
         cast: whether to allow lossy casts to the declared type, as in `from_table`.
-        on_error: `raise`, or `skip` to leave out records that do not fit, log the first, and count them.
+        on_error: `raise`, or `skip` to leave out records that do not fit, log the first, and count them. A cell of a
+            text file that is no value of its type always raises.
         memory: bytes of rows to sort at once (default: 160 MiB); peak memory is about eight times as large.
         progress: True forces a progress bar of the rows read, False silences it; None as in `write`.
 
     Raises:
         OptionError: the columns do not match the fields.
         SourceError: during iteration or writing, the column of a context field changes within a group, or a row has no
-            value for `by` or `order`.
+            value for `by` or `order`, or a cell of a text file cannot be converted.
         RecordError: during iteration or writing, a value does not fit its field.
     """
     schema = Schema.of(record_class)
-    table = open_table(source, schema, columns, steps=True)
+    table = open_table(source, schema, columns, steps=True, cast=cast)
     fitted: Any = {"columns": columns, "extra": extra, "cast": cast, "on_error": on_error}
     return RowGroups(table, schema, by=by, order=order, **fitted, memory=memory, progress=progress)
 

@@ -69,7 +69,7 @@ def is_csv(source: object) -> bool:
     return is_path(source) and {*map(_format_of, _files(source))} == {"csv"}
 
 
-def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -> Table:
+def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False, cast: bool = False) -> Table:
     """Open files as one concatenated table; only a few batches are in memory at once.
 
     Args:
@@ -77,6 +77,7 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -
             `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
         types: mapping of column name to pyarrow type, for text files.
         skip: whether to leave out rows of text files that cannot be converted; the table lists them in `left_out`.
+        cast: whether integers of a CSV may be written as whole floats, such as `2.0`.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -97,7 +98,7 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -
         kinds = {name: types[name] for name in wanted if name in types}
         for file in files:
             with _named(file):
-                yield from _batches(file, list(wanted), kinds, left_out if skip else None)
+                yield from _batches(file, list(wanted), kinds, left_out if skip else None, cast=cast)
 
     name = str(files[0] if isinstance(path, (list, tuple)) else path)
     name = name if len(files) == 1 else f"{name} ({len(files)} files)"
@@ -171,7 +172,9 @@ def _names(file: Path) -> tuple[str, ...]:
         return names
 
 
-def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:
+def _batches(
+    file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None, *, cast: bool
+) -> Iterator[Any]:
     """Yield the wanted columns of a file in batches, with text converted to the declared types.
 
     Args:
@@ -179,6 +182,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
         wanted: names of the columns.
         kinds: mapping of column name to declared type, for text files.
         left_out: list that collects a message for each omitted row; with None, the first such row raises an error.
+        cast: whether integers of a CSV may be written as whole floats.
     """
     pa, kind = pyarrow(), _format_of(file)
     if kind == "json":
@@ -191,7 +195,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
         def rows() -> Any:
             return _csv(file, include_columns=wanted, column_types=texts)
 
-        return _converted(file, rows, wanted, kinds, _value_of_text, left_out=left_out)
+        return _converted(file, rows, wanted, kinds, functools.partial(_value_of_text, cast=cast), left_out=left_out)
 
     def batches() -> Iterator[Any]:
         if kind == "parquet":
@@ -251,8 +255,8 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
     return json.read_json(source(), parse_options=parsing).to_reader()  # pyarrow 18 can only read the whole file
 
 
-def _value_of_text(array: Any, kind: Any) -> Any:
-    """Convert the bytes of a CSV column to the declared type.
+def _value_of_text(array: Any, kind: Any, *, cast: bool = False) -> Any:
+    """Convert the bytes of a CSV column to the declared type; `cast` takes `2.0` for an integer.
 
     Raises:
         ArrowInvalid: a text is not a value of the type.
@@ -271,6 +275,7 @@ def _value_of_text(array: Any, kind: Any) -> Any:
     texts = pc.if_else(pc.is_in(texts, value_set=pa.array(csv.ConvertOptions().null_values)), None, texts)
     if types.is_integer(kind):  # Arrow would accept hexadecimal numbers
         _refuse(pc.match_substring(texts, "x", ignore_case=True))
+        texts = pc.replace_substring_regex(texts, r"\.0*$", "") if cast else texts
     if types.is_date64(kind):  # marks years and months, see `_types_of`
         texts = pc.replace_substring_regex(texts, r"^(\d{4})$", r"\1-01")
         texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2})$", r"\1-01")
@@ -428,7 +433,7 @@ def from_table(
             other types.
     """
     schema = Schema.of(record_class)
-    opened = open_table(table, schema, columns, skip=on_error == "skip")
+    opened = open_table(table, schema, columns, skip=on_error == "skip", cast=cast)
     return TableRecords(opened, schema, columns=columns, extra=extra, cast=cast, on_error=on_error)
 
 
@@ -439,6 +444,7 @@ def open_table(
     *,
     steps: bool = False,
     skip: bool = False,
+    cast: bool = False,
 ) -> Table:
     """Open a table in memory or in files.
 
@@ -448,6 +454,7 @@ def open_table(
         columns: mapping from field name to a column name, if they differ, or to a list of columns.
         steps: True if a row is a step, False if it is a record.
         skip: whether to leave out rows of text files that cannot be converted.
+        cast: whether integers of a CSV may be written as whole floats.
 
     Raises:
         OptionError: the source is not a table.
@@ -456,7 +463,7 @@ def open_table(
     """
     if is_path(source):
         types = {} if schema is None else _types_of(schema, columns, steps=steps)
-        return _joined(table_of_files(source, types, skip=skip), schema, columns)
+        return _joined(table_of_files(source, types, skip=skip, cast=cast), schema, columns)
     if is_table(source):
         return _joined(table_of(source), schema, columns)
     advice = "; polars: give .collect()" if type(source).__name__ == "LazyFrame" else ""

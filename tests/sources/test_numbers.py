@@ -161,3 +161,22 @@ def test_targets_of_a_regression_are_drafted_as_numbers(tmp_path):
     (tmp_path / "a.ts").write_text("@targetlabel true\n@data\n1,2:much\n")
     with pytest.raises(sr.SourceError, match=r"a\.ts, line 3: could not convert"):
         sr.Schema.infer(str(tmp_path / "a.ts"))
+
+
+@pytest.mark.parametrize("source", [csv_table, csv_steps])
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+def test_integers_that_are_written_as_floats_are_cast(tmp_path, source, dtype):
+    """A column of integers with gaps, as pandas writes it, has texts such as 2.0, which `cast` takes, and 2.5 never."""
+    largest = str(np.iinfo(dtype).max)
+    for text in ("2.0", "2.", f"{largest}.00", largest):
+        assert int(np.ravel(list(source(tmp_path / "numbers", dtype, text))[-1].x)[-1]) == int(text.partition(".")[0])
+    for text in ("2.5", ".", "-.0", "2.0.0", "1e1"):
+        with pytest.raises(sr.SourceError, match=r"numbers.*row \d"):
+            list(source(tmp_path / "numbers", dtype, text))
+
+
+def test_integers_that_are_written_as_floats_are_refused(tmp_path):
+    """Without `cast`, a float is no integer, in a CSV as in a frame."""
+    (tmp_path / "numbers.csv").write_text("key,x\n1,2.0\n")
+    with pytest.raises(sr.SourceError, match=r"numbers.csv, row 0, column 'x': expected int64, got str '2.0'"):
+        list(sr.from_table(tmp_path / "numbers.csv", declared("int64")[0]))
