@@ -153,8 +153,7 @@ class LifeCycle:
         Raises:
             RecordError: `to_csv_row` failed, or returned other columns for another record.
         """
-        columns: list[str] = []
-        lines = []
+        columns, lines = list[str](), list[str]()
         for position, record in zip(positions, records, strict=True):
             row = self._row(position, record)
             columns = columns or list(row)
@@ -228,7 +227,6 @@ class RecordStream:
         sources = list(records.values()) if isinstance(records, Mapping) else [records]
         self._schema = schema
         self.columns: list[tuple[str | None, ColumnSource | Selection]] = []
-        self._sources: Iterator[tuple[str | None, Any]]
         rows: list[tuple[str | None, Any]] = []
         for split, source in zip(self.splits or (None,), sources, strict=True):
             if isinstance(source, (ColumnSource, Selection)):
@@ -253,7 +251,7 @@ class RecordStream:
         self.reasons: tuple[str, ...] = ()
         self.cannot_wait = False
         self._taken = 0
-        self._sources = iter(rows)
+        self._sources: Iterator[tuple[str | None, Any]] = iter(rows)
         self._source: Any = None
         self._split: str | None = None
         self._records: Iterator[Any] | None = None  # iterator over the current source
@@ -355,10 +353,8 @@ class RecordStream:
     def _source_error(self, error: Exception) -> Exception:
         if isinstance(error, (SourceError, DatasetError, OptionError, RecordError)):
             return error
-        ours = SourceError(
-            f"the source of records failed at record {self._taken}: {type(error).__name__}: {error};"
-            " nothing was published"
-        )
+        failure = f"{type(error).__name__}: {error}; nothing was published"
+        ours = SourceError(f"the source of records failed at record {self._taken}: {failure}")
         ours.__cause__ = error
         return ours
 

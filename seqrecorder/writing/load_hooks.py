@@ -17,30 +17,36 @@ if TYPE_CHECKING:
 
 def check_params(owner: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
     """Raise `OptionError` if no hook of the class accepts a parameter."""
-    names = [_parameters(owner, name) for name in hooks]
-    taken = set[str]().union(*filter(None, names))
+    parameters = [parameter for name in hooks for parameter in _parameters(owner, name)]
     for name in params:
-        if None not in names and name not in taken:
-            hint = did_you_mean(name, taken)
+        if not _accepts(parameters, name):
+            hint = did_you_mean(name, [parameter.name for parameter in parameters])
             raise OptionError(f"params: no hook of {owner.__name__} ({', '.join(hooks)}) takes {name!r}{hint}")
 
 
 def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Select the parameters that a hook accepts."""
-    names = _parameters(record_class, name)
-    return {key: value for key, value in params.items() if names is None or key in names}
+    parameters = _parameters(record_class, name)
+    return {key: value for key, value in params.items() if _accepts(parameters, key)}
 
 
-def _parameters(record_class: type, name: str) -> set[str] | None:
-    """List the parameter names of a hook; return None if it accepts any name."""
-    hook = getattr(record_class, name, None)
-    if not callable(hook):  # the class has no such hook, or has a field of that name
-        return set()
-    # The first argument is the record or row, not a parameter.
-    parameters = list(inspect.signature(hook).parameters.values())[1:]
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+def _parameters(record_class: type, name: str) -> list[inspect.Parameter]:
+    """List the parameters of a hook, except `*args` and its first argument, which is the record or row."""
+    hook = getattr(record_class, name, None)  # None, or a field of that name
+    parameters = list(inspect.signature(hook).parameters.values())[1:] if callable(hook) else []
+    return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+
+
+def _require_params(record_class: type, name: str, params: Mapping[str, Any]) -> None:
+    """Raise `OptionError` if a hook needs a parameter that is not passed."""
+    for each in _parameters(record_class, name):
+        if each.default is each.empty and each.kind is not each.VAR_KEYWORD and each.name not in params:
+            hook = f"{record_class.__name__}.{name}"
+            raise OptionError(f"params: {hook} needs {each.name!r}; pass params={{{each.name!r}: ...}}") from None
+
+
+def _accepts(parameters: Sequence[inspect.Parameter], name: str) -> bool:
+    return any(parameter.name == name or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 class Hooks:
@@ -102,6 +108,7 @@ class Hooks:
         except SkipRecord:
             raise
         except Exception as error:
+            _require_params(type(record), name, self._params[name])
             raise hook_error(self._schema, name, record, position, error) from error
         return chunks
 

@@ -145,8 +145,7 @@ class SortedSpill:
             with writing("make a directory for sorting", self._directory), faults_around("mkdir", self._directory):
                 self._directory.mkdir()
         shift = np.uint64(self._bits - self._fan_out_bits)
-        mask = np.uint64((1 << self._fan_out_bits) - 1)
-        numbers = (np.array(self._tags, np.uint64) >> shift) & mask
+        numbers = (np.array(self._tags, np.uint64) >> shift) & np.uint64((1 << self._fan_out_bits) - 1)
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=numbers[order[:1]] + np.uint64(1)))
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):

@@ -212,9 +212,7 @@ class _Costs:
         """Check whether workers would save time if as much work again follows; return None until that is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
-        if self.ratio <= 1:
-            return False
-        return self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None
+        return self.ratio > 1 and (self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None)
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
         """Time the encoding of a chunk; if `pickling`, the time to pickle it, is known, also time its copy."""

@@ -83,6 +83,14 @@ class Taking:
         self.name = repr(sorted(params.items()))
 
 
+@sr.record
+class Corrected:
+    name: str = sr.context(str)
+
+    def load(self, names, case=str.lower, **ends):
+        self.name = case(names[self.name]) + "".join(ends)
+
+
 def read(path, split=None):
     return [(r.key, r.chunk, r.signal.tolist()) for r in sr.read_records(path, split)]
 
@@ -157,6 +165,17 @@ def test_unknown_parameter(tmp_path):
     with pytest.raises(sr.OptionError, match=r"Chunked .*takes 'lenght' \(did you mean 'length'\?\)"):
         sr.write([Chunked("a")], tmp_path / "c", params={"lenght": 3})
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_missing_parameter(tmp_path, workers):
+    """A parameter that a hook needs is named, with the option that passes it; copying bytes runs no hook."""
+    with pytest.raises(sr.OptionError, match=r"params: Corrected.load needs 'names'; pass params={'names': ...}"):
+        sr.write([Corrected("a")], tmp_path / "c", workers=workers)
+    assert names(tmp_path) == []
+    sr.write([Corrected("a")], tmp_path / "c", params={"names": {"a": "b"}}, workers=workers)
+    assert sr.rewrite(tmp_path / "c", schema=Corrected).records == 1
+    assert [record.name for record in sr.read_records(tmp_path / "c")] == ["b"]
 
 
 @pytest.mark.parametrize(
