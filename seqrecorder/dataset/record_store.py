@@ -712,7 +712,7 @@ def require_scalars(schema: Schema, names: Sequence[str]) -> None:
         field = schema[name]
         if field.is_list or field.shape or field.sparse is not None:
             raise OptionError(
-                f"{name!r}: expected one value per record, got {'sparse values' if field.sparse else repr(field)}; "
+                f"{name!r}: expected one value per record, got {'a feature list' if field.is_list else 'several'}; "
                 "`where` takes a predicate for others: where(lambda record: ..., fields=[...])"
             )
 

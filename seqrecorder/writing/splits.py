@@ -146,8 +146,7 @@ class Router:
         if self.in_time is not None:
             return self.in_time.needs
         if self._dealer is not None:
-            asked = (self._by_option if self._is_grouped else None, self._stratify)
-            return [str(name) for name in asked if name]
+            return [str(name) for name in (self._by_option if self._is_grouped else None, self._stratify) if name]
         name = self._by_option if self.ratios is not None else self._splits_option
         return [] if name is None else [str(name)]
 
@@ -204,8 +203,7 @@ class Router:
         if self.ratios is not None:
             if self._dealer is not None:
                 return self._deal(self._dealer, sources, named)
-            hashes = key_hashes(self._keys(sources, named), self.seed)
-            names = self.ratios.assign_all(hashes)
+            names = self.ratios.assign_all(key_hashes(self._keys(sources, named), self.seed))
             left = iter(names)
             return names if distinct == {None} else [split or next(left) for split in named]
         if self.in_time is not None:
@@ -231,10 +229,8 @@ class Router:
         groups = None
         if self._is_grouped:
             groups = key_hashes(self._keys(rest, [None] * len(free)), self.seed).tolist()
-        names = [split or "" for split in named]
-        for index, name in zip(free, dealer.assign(values, self._first + rest.positions, groups), strict=True):
-            names[index] = name
-        return names
+        left = iter(dealer.assign(values, self._first + rest.positions, groups))
+        return [split or next(left) for split in named]
 
     def _keys(self, sources: Sources, named: Sequence[str | None]) -> list[Any]:
         """List the keys of the records for which the caller named no split."""
@@ -297,7 +293,11 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     if isinstance(source, str) and source not in known:
         raise OptionError(f"{option}: {schema.name} has no attribute {source!r}; it has {', '.join(known)}")
     get = attrgetter(source) if isinstance(source, str) else source
-    late = any(field.deferred and field.name == source for field in schema.fields)
+    field = next((field for field in schema.fields if field.name == source), None)
+    if field is not None and not field.is_scalar:
+        problem = "is a feature list" if field.is_list else "has more than one value"
+        raise OptionError(f"{option}: expected one value of each record, or a function; field {source!r} {problem}")
+    late = field is not None and field.deferred
 
     def ask(record: Any, position: int) -> Any:
         try:
@@ -573,14 +573,22 @@ class ShardOptions:
     groups: int = 1
 
 
+_MISSED_BY_HASH = (
+    "few or large groups of split_by=, an earlier split by this seed=, or dropped records cause this: pass another "
+    "seed= to a new dataset, or sr.Balanced(...); of an old one, write what sr.open(path).all().split(...) returns"
+)
+_MISSED_BY_GROUPS = (
+    "groups stay whole, and one is larger than its share, or came late: another seed= does not help; "
+    "sr.open(path).all().split(shares, by=...) counts all records first"
+)
+
+
 def warn_of_missed_shares(manifest: Manifest) -> None:
     """Log a warning for each split that misses its share, and a single warning for all strata."""
+    why = _MISSED_BY_HASH if manifest.splitting.groups is None else _MISSED_BY_GROUPS
     for name, (share, got) in manifest.missed_shares.items():
-        _LOG.warning(
-            "%s: split %r has %.1f %% of the records for a share of %.1f %%: few or large groups of split_by= miss it, "
-            "or this seed= split them before; pass another seed=, or sr.Balanced(...), or sr.open(path).all().split",
-            *(manifest.where, name, 100 * got, 100 * share),
-        )
+        text = "%s: split %r has %.1f %% of the records for a share of %.1f %%: %s"
+        _LOG.warning(text, manifest.where, name, 100 * got, 100 * share, why)
     rule = manifest.splitting
     missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
     if missed:

@@ -167,7 +167,7 @@ def test_where_by_values_and_by_predicate(corpus: sr.Corpus) -> None:
         assert isinstance(error.value.__cause__, ZeroDivisionError), option
     for problem, arguments in {
         "expected int32, got str '3'": {"label": "3"},
-        "expected one value per record": {"ids": 3},
+        "expected one value per record, got a feature list": {"ids": 3},
         "expected a predicate": {},
     }.items():
         with pytest.raises(sr.OptionError, match=problem):

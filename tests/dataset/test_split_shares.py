@@ -53,7 +53,7 @@ def test_a_split_that_is_split_again_needs_another_seed(tmp_path, caplog):
     assert not caplog.records
     again = sr.write(train, tmp_path / "again", splits={"fit": 0.9, "dev": 0.1})
     assert (again.splits["dev"].records, list(again.missed_shares)) == (0, ["dev"])
-    assert "pass another seed=" in caplog.text
+    assert "an earlier split by this seed=, or dropped records cause this: pass another seed= to a new" in caplog.text
     caplog.clear()
     other = sr.write(train, tmp_path / "other", splits={"fit": 0.9, "dev": 0.1}, seed=1)
     assert other.splits["dev"].records > 50
@@ -75,6 +75,15 @@ def test_balanced_groups_come_near(tmp_path, order, caplog):
     if order == "together":
         assert not manifest.missed_shares
         assert not caplog.records
+
+
+def test_balanced_groups_that_miss_are_told(tmp_path, caplog):
+    """Where one group is larger than its share, the log names that as the cause and advises no other seed."""
+    halves = {"a": 0.5, "b": 0.5}
+    manifest = sr.write(verses([90, 5, 5]), tmp_path / "c", splits=halves, split_by=sr.Balanced("book"))
+    assert [record.args[1] for record in caplog.records] == list(manifest.missed_shares) == ["a", "b"]
+    assert "one is larger than its share, or came late: another seed= does not help" in caplog.text
+    assert "Balanced" not in caplog.text
 
 
 def test_an_append_goes_on_with_the_groups(tmp_path):

@@ -46,6 +46,27 @@ def split_of(path: Path) -> dict[str, str]:
     return {visit.key: name for name in manifest.splits for visit in sr.read_records(path, name, fields=["key"])}
 
 
+@pytest.mark.parametrize("option", ["splits", "split_by", "stratify"])
+def test_fields_with_many_values_decide_no_splits(tmp_path: Path, option: str) -> None:
+    """A feature list or a vector is refused by its declaration, before a record is taken; a function may read it."""
+
+    @sr.record
+    class Clip:
+        name: str = sr.context(str, key=True)
+        center: Any = sr.context("int8", shape=(2,))
+        steps: Any = sr.feature_list("int8")
+
+    for field, problem in {"steps": "is a feature list", "center": "has more than one value"}.items():
+        taken = iter([Clip("a", [0, 0], [1])])
+        message = f"{option}: expected one value of each record, or a function; field '{field}' {problem}"
+        with pytest.raises(sr.OptionError, match=message):
+            sr.write(taken, tmp_path / "d", schema=Clip, **{"splits": {"a": 0.5, "b": 0.5}, option: field})
+        assert len(list(taken)) == 1
+    shares = {"splits": {"a": 0.5, "b": 0.5}} if option != "splits" else {}
+    options = {**shares, option: lambda clip: str(clip.steps[0])}
+    assert sr.write([Clip("a", [0, 0], [1])], tmp_path / "d", **options).records == 1
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     values=st.lists(st.integers(0, 6), max_size=400),
