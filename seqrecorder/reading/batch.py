@@ -227,12 +227,12 @@ class _ElementOrigin(Origin):
             if not tf.executing_eagerly():
                 raise OptionError(
                     "batch: this strategy looks at all lengths first, which needs eager execution: make the batches "
-                    "outside of tf.Graph(), or give Bucket its boundaries"
+                    "outside of tf.Graph(), or choose Bucket with boundaries=[...]"
                 )
             if int(self.dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
                 raise OptionError(
                     "batch: the dataset has no end, and this strategy looks at all lengths first: repeat the batches "
-                    "instead, or give Bucket its boundaries"
+                    "instead, by batch(...).repeat(), or choose Bucket with boundaries=[...]"
                 )
             nothing = np.empty((0, len(self.schema.groups)), np.int64)
             parts = (part.numpy() for _, part in self.encoded(WINDOW))

@@ -95,15 +95,21 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
 
 
 def _check_targets(schema: Schema, options: OutputOptions) -> None:
-    derived = options.derived
-    for option, names in (("targets", names_of(derived.targets)), ("weights", weight_names(derived.weights))):
-        for name in names:
-            is_text = name in _field_names(schema) and schema[name].element.is_text
-            if is_text and name not in options.images:
-                raise OptionError(
-                    f"{option}: {name!r} is text, for which Keras has no loss: store numbers; or, for a target, pass "
-                    "vocabulary={field: ...} with a seqrecorder.Vocabulary, which maps it to ids, or weights=False"
-                )
+    derived, names = options.derived, _field_names(schema)
+    texts = {name for name in names if schema[name].element.is_text and name not in options.images}
+    for name in names_of(derived.targets):
+        if name in texts:
+            raise OptionError(
+                f"targets: {name!r} is text, for which Keras has no loss: store numbers, or pass "
+                "vocabulary={field: ...} with a seqrecorder.Vocabulary, which maps it to ids, or weights=False"
+            )
+    for name in weight_names(derived.weights):
+        if name in texts or name in derived.ids:
+            problem = "is text" if name in texts else "becomes ids of its vocabulary"
+            raise OptionError(
+                f"weights: expected a field with a number for each record or step, and {name!r} {problem}; "
+                "class_weight= takes weights by the classes of a target"
+            )
 
 
 def _check_clashes(schema: Schema, options: OutputOptions) -> None:

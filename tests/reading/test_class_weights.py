@@ -157,11 +157,16 @@ def test_fit_weighs_the_classes_of_steps(data: Path) -> None:
         ({"class_weight": {0: 1}, "weights": False}, "class_weight: goes with targets, and with sample weights"),
         ({"class_weight": {0: 1}, "targets": None}, "class_weight: goes with targets"),
         ({"class_weight": {0: 1}, "targets": "text"}, "is text, for which Keras has no loss.*vocabulary"),
+        ({"weights": "text"}, "weights: expected a field with a number for each .* and 'text' is text; class_weight="),
+        (
+            {"weights": "text", "vocabulary": WORDS},
+            "weights: .* and 'text' becomes ids of its vocabulary; class_weight=",
+        ),
     ],
     ids=lambda value: None if isinstance(value, str) else str(value)[:40],
 )
 def test_classes_that_are_none_are_refused(data: Path, options: Any, message: str) -> None:
-    """Keys that are no classes, weights that are none, targets without classes, and other structures."""
+    """Keys that are no classes, weights that are none or no numbers, targets without classes, other structures."""
     with pytest.raises(sr.OptionError, match=message):
         sr.read(data, **{"batch": sr.Pad(3), "inputs": "x", "targets": "tags", **options})
 

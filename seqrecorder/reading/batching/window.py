@@ -293,7 +293,10 @@ class Window(Strategy):
         if lengths is None:
             return None
         counts: NDArray[np.int64] = self.counts(lengths, np, feed.spans(group))
-        feed.count_left_out(int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {self}")
+        empty = lengths == 0
+        feed.count_left_out(int((empty & (counts == 0)).sum()), "no steps")
+        few = int((~empty & (counts == 0)).sum())
+        feed.count_left_out(few, f"{'too short' if self.time is None else 'no window'} for {self}")
         return counts
 
     def shapes(self, feed: Feed) -> Any:
