@@ -368,7 +368,7 @@ def _lengths(facts: Survey, stats: Stats) -> Iterator[Finding]:
         lengths = Summary(numbers)
         empty = {split: int(part.groups[group].zeros[0]) for split, part in stats.splits.items()}
         if any(empty.values()):
-            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no steps."
+            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no steps (empty or None)."
             yield Finding("empty records", "warning", group if len(stats.groups) > 1 else "", text, "worst")
         common = lengths.quantile(0.99) if lengths.count else 0.0
         if lengths.maximum is not None and lengths.maximum > max(_LONG * common, 20):
@@ -528,8 +528,7 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
             continue
         for one, other, far in shifts_of(stats, name):
             if far.differs:
-                label = is_label(stats, name)
-                rule, section = ("labels differ", "labels") if label else ("values differ", "fields")
+                rule, section = ("labels differ", "labels") if is_label(stats, name) else ("values differ", "fields")
                 channel = "" if far.channel is None else f" in channel {far.channel}"
                 text = f"{difference_text(stats, name, (one, other), far)} ({distance_text(far)}{channel})."
                 yield Finding(rule, "warning", f"{name}, {one} and {other}", text, section)

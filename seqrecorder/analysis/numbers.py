@@ -313,8 +313,7 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the summary to a dictionary of JSON types."""
-        names = ("count", "minimum", "maximum", "mean", "std")
-        figures = {name: getattr(self, name) for name in names}
+        figures = {name: getattr(self, name) for name in ("count", "minimum", "maximum", "mean", "std")}
         return {**figures, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
 
 

@@ -100,8 +100,7 @@ def _panels(record: Any, fields: Sequence[str] | None, time: str | None) -> list
 
 
 def _title(schema: Schema, record: Any) -> str:
-    scalars = [field for field in schema.fields if field.is_scalar]
-    first = sorted(scalars, key=lambda field: not field.key)
+    first = sorted((field for field in schema.fields if field.is_scalar), key=lambda field: not field.key)
     return join([_printable(f"{field.name} {cut(str(getattr(record, field.name)), 40)}") for field in first], 6)
 
 

@@ -371,8 +371,7 @@ class FieldStats:
             texts = self.values
             figures |= {"shortest": texts.shortest, "longest": texts.longest, "top_error": texts.error}
         else:
-            names = ["infinities", "minimum", "maximum", "mean", "std"]
-            figures |= {name: getattr(self, name) for name in names}
+            figures |= {name: getattr(self, name) for name in ("infinities", "minimum", "maximum", "mean", "std")}
             figures["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
         for name, numbers in (("lengths", self.sizes), ("inner_lengths", self.inner)):
             if numbers is not None:
@@ -440,7 +439,8 @@ class FieldStats:
                 f"stats[{self.name!r}].normalization(), or keras.layers.Rescaling(1 / 255)"
             )
         if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
-            raise OptionError(f"normalize: expected numbers and their statistics, got {field!r}, {self.field!r}")
+            got = [f"field {each.name!r} of {each.element.name}, shape {each.rest}" for each in (field, self.field)]
+            raise OptionError(f"normalize: expected numbers and their statistics, got {' and those of '.join(got)}")
         wide = "float64" if field.element.name == "float64" else "float32"
         center, scale = self._center_and_scale()
 
@@ -640,7 +640,10 @@ class Stats:
             matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(parts), keys.dtype))
             known = tf.reduce_any(matches, 1)
             lost = tf.unique(tf.boolean_mask(keys, tf.logical_not(known)))[0]
-            message = f"normalize: no statistics of these values of {by!r} (leave their records out, by `where`)"
+            message = (
+                f"normalize: no statistics of these values of {by!r}; compute them of all splits, as in "
+                f"seqrecorder.stats(seqrecorder.open(path).all(), by={by!r}), or leave their records out, by `where`:"
+            )
             with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
                 return checked(tf.argmax(matches, 1), known, message, lost)
 

@@ -89,7 +89,7 @@ def _counted(selection: Selection, field: str, pieces: Any, prune: int | None) -
     tokens = Tally(prune)
     element = selection.schema[field].element
     if not (element.is_text or element.numpy.kind in "iub"):
-        raise OptionError(f"expected a field of text, bytes or whole numbers, got {selection.schema[field]!r}")
+        raise OptionError(f"expected a field of text, bytes or whole numbers, got field {field!r} of {element.name}")
     for columns in selection.columns([field]):
         _count(tokens, columns[field].values.ravel().tolist(), pieces)
     return tokens
@@ -145,13 +145,14 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         known = tf.gather(by_key, rank) == flat
         indices = tf.gather(numbers, rank)
         if buckets:
-            other = first + _bucket(flat, buckets)
-            indices = tf.where(known, indices, other)
+            indices = tf.where(known, indices, first + _bucket(flat, buckets))
         else:
-            unknown = tf.boolean_mask(flat, tf.logical_not(known))
-            message = f"field {where!r}: unknown tokens, but oov_buckets=0; build of all splits, or with oov_buckets=1:"
+            message = (
+                f"field {where!r}: unknown tokens, but oov_buckets=0; build of all splits, as in "
+                f"seqrecorder.Vocabulary.build(seqrecorder.open(path).all(), {where!r}), or with oov_buckets=1:"
+            )
             with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
-                indices = checked(indices, known, message, unknown)
+                indices = checked(indices, known, message, tf.boolean_mask(flat, tf.logical_not(known)))
         return tf.ensure_shape(tf.reshape(indices, tf.shape(values)), values.shape)
 
     return to_ids

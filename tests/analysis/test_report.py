@@ -37,7 +37,7 @@ TOLD = {
     "outliers": "the minimum, -9999 (22 times), is far from other values: 98% lie between 55 and 94.",
     "groups nearly disjoint": "2 of the 12 values of speaker in eval (s0, s7) are also in train. If splits should "
     "not share a speaker, this is leakage.",
-    "empty records": "5 records in train have no steps.",
+    "empty records": "5 records in train have no steps (empty or None).",
     "very long records": "r320 has 4,000 steps, 14.9% of all steps; 99% of the records have at most 99.",
     "labels differ": "seizure is 32.3% of train, 0.0% of eval (Jensen-Shannon 0.429, limit 0.198).",
     "values differ": "mean 36.84 in train, 94.06 in eval (Kolmogorov-Smirnov 0.931, limit 0.242).",

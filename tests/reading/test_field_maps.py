@@ -152,7 +152,10 @@ def test_what_does_not_fit_is_refused(corpus, vocabulary, stats):
         ({"vocabulary": {"frames": vocabulary["words"]}}, "expected one of float32"),
         ({"vocabulary": {"words": sr.Vocabulary(["a"], pieces=list)}}, "store the pieces"),
         ({"normalize": {"words": stats["words"]}}, "expected numbers and their statistics"),
-        ({"normalize": {"level": stats["frames"]}}, "expected numbers and their statistics"),
+        (
+            {"normalize": {"level": stats["frames"]}},
+            r"got field 'level' of float64, shape \(\) and those of field 'frames' of float32, shape \(2,\)",
+        ),
         ({"normalize": 3}, "mapping of field to statistics"),
         ({"normalize": stats, "fields": ["packed"]}, "expected statistics of a field that is read, of packed"),
         ({"normalize": stats, "inputs": "packed", "targets": "level"}, "normalize={'sound': stats"),
@@ -366,10 +369,15 @@ def test_groups_without_statistics_are_an_error(corpus) -> None:
     """They have no scale; the error names the field and the values, and no command that finds no fault in them."""
     stats = sr.stats(sr.open(corpus)["train"].where(label="a"), by="label")
     for batch in (sr.Pad(4), sr.Window(1), sr.Pack(16, 2)):
-        told = r"no statistics of these values of .*label.* \(leave their records out.* \[(\\?\"|')?b\W*\]"
+        told = (
+            r"no statistics of these values of .*label.*; compute them of all splits.* out, by `where`:\W* \[\W*b\W*\]"
+        )
         with pytest.raises(tf.errors.InvalidArgumentError, match=told) as caught:
             list(sr.read(corpus, "eval", batch=batch, fields=["level", "label"], normalize=stats))
         assert "verify" not in str(caught.value)
+        assert r"seqrecorder.stats(seqrecorder.open(path).all(), by=\'label\')" in str(caught.value)
+    of_all = sr.stats(sr.open(corpus).all(), by="label")
+    assert list(sr.read(corpus, "eval", batch=4, fields=["level", "label"], normalize=of_all))
 
 
 def test_groups_without_finite_values_have_the_scale_of_all(tmp_path) -> None:
@@ -398,3 +406,6 @@ def test_an_unknown_token_is_no_damage(corpus) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="unknown tokens, but oov_buckets=0") as caught:
         list(sr.read(corpus, "eval", batch=sr.Window(2), fields=["words"], vocabulary={"words": words}))
     assert "verify" not in str(caught.value)
+    assert r"seqrecorder.Vocabulary.build(seqrecorder.open(path).all(), \'words\')" in str(caught.value)
+    words = sr.Vocabulary.build(sr.open(corpus).all(), "words", padding=None, oov_buckets=0)
+    assert list(sr.read(corpus, "eval", batch=sr.Window(2), fields=["words"], vocabulary={"words": words}))
