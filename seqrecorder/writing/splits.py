@@ -285,7 +285,7 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     """Build a function that reads an attribute of a record or calls the user's function with it.
 
     Raises:
-        OptionError: `source` is neither a function nor the name of an attribute.
+        OptionError: `source` is neither a function nor the name of an attribute with one value.
     """
     if not isinstance(source, str) and not callable(source):
         raise OptionError(f"{option}: expected the name of an attribute or a function of the record, got {source!r}")
