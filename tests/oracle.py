@@ -54,7 +54,7 @@ def _value(field, message):
     fixed = not field.is_list and not field.is_ragged and field.sparse is None
     if fixed:
         parts = [_items(message.context.feature[field.feature], _kind(field))] if _holds(field, message) else [[]]
-        lacks = is_empty = not _holds(field, message)
+        lacks, is_empty = not _holds(field, message), not parts[0]
         _require(lacks or parts[0] or stated == 0)
         _require(stated <= 0 or not lacks)
     else:
