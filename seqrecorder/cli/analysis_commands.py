@@ -138,14 +138,15 @@ def _plot(options: argparse.Namespace) -> tuple[Any, str]:
     )
 
 
-def _report(options: argparse.Namespace) -> tuple[Any, str]:
+def _report(options: argparse.Namespace) -> tuple[Any, str, int]:
     import seqrecorder as sr
 
     if not Path(options.output).parent.is_dir():
         raise DatasetNotFoundError(f"cannot write {options.output}: there is no such directory", path=options.output)
     result = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
     document = {"path": result.path, "output": options.output, "findings": result.findings}
-    return document, f"{result}\n\nwritten to {options.output}"
+    code = PROBLEM if any(finding.level == "error" for finding in result.findings) else OK
+    return document, f"{result}\n\nwritten to {options.output}", code
 
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:

@@ -230,9 +230,9 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         if schema.fields != old.schema.fields and (obstacles := obstacles_to_append(old.schema.fields, schema.fields)):
             raise SchemaMismatchError(
-                f"append=True: {dataset} was written with other fields; new ones must be optional or have a default, "
-                "and be in existing alignment groups. Change the class, or write the dataset again "
-                "(seqrecorder.rewrite(path, schema=...)):",
+                f"append=True: {old.where} was written with other fields. Give the class all of them; new ones must be "
+                "optional or have a default, and be in existing alignment groups. Or let seqrecorder.rewrite(path, "
+                "schema=...) change the dataset, which loses the fields that the class lacks:",
                 list(map(str, obstacles)),
             )
         return Standing(text, old, old.generation + 1)

@@ -224,10 +224,8 @@ def _called(function: Any, record: Any, position: int, option: str, fields: Sequ
 def _answer(predicate: Callable[[Any], Any], record: Any, position: int, fields: Sequence[str] | None) -> bool:
     answer = _called(predicate, record, position, "where", fields)
     if getattr(answer, "shape", ()):
-        raise OptionError(
-            f"where: expected True or False of the predicate, got an array of shape {answer.shape}: use its any() "
-            "or all()"
-        )
+        got = f"an array of shape {answer.shape}; use its any() or all()"
+        raise OptionError(f"where: expected True or False of the predicate, got {got}")
     return bool(answer)
 
 

@@ -309,8 +309,8 @@ def pull(
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
         DatasetExistsError: the destination exists, and is neither empty nor this dataset.
-        ShardReadError: a shard cannot be fetched, or does not match the manifest; nothing is published. `read_records`
-            with `on_corrupt="skip"` reads what is left of a damaged dataset.
+        ShardReadError: a shard cannot be fetched, or does not match the manifest; nothing is published. To recover
+            the rest of a damaged dataset, copy the files as they are, and call `salvage`.
         ShardWriteError: the disk is full, or failed; nothing is published.
     """
     there = Destination.of(url)
@@ -363,8 +363,9 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
 
     Args:
         url: URL of the dataset, which may be incomplete.
-        older_than: minimum age in hours of the objects to remove; choose a longer time than any write takes. With 0,
-            there must be no concurrent writer.
+        older_than: minimum age in hours of the objects to remove; choose a longer time than any write takes. Below
+            24, a `push` that is run again may reuse an object that is then removed. With 0, there must be no concurrent
+            writer.
         parts: whether to remove uncommitted parts as well, after a job was abandoned.
         dry_run: whether to list the objects without removing them.
 

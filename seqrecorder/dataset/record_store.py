@@ -228,7 +228,7 @@ class RecordStore:
         self.manifest: Manifest = parse_manifest(text, directory)
         self.is_sought = self.manifest.compression is None  # whether records can be read in any order
         self._asked = schema
-        self.schema = schema_to_read(self.manifest, schema, str(directory))
+        self.schema = schema_to_read(self.manifest, schema, self.manifest.where)
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._most_open = most_open(_MOST_OPEN)
         self._fetched = range(0)
@@ -636,7 +636,7 @@ class Rows:
             OptionError: `on_corrupt` is `skip`, and the rows are not whole splits.
         """
         store, manifest = self.store, self.store.manifest
-        wanted = store.schema if schema is None else schema_to_read(manifest, schema, str(manifest.path))
+        wanted = store.schema if schema is None else schema_to_read(manifest, schema, manifest.where)
         where = f"{manifest.where}, a selection of {len(self)} records"
         names = self.whole_splits()
         if names is None:

@@ -49,6 +49,7 @@ from seqrecorder.storage.files import (
     generation_of,
     has_digest,
     inside,
+    is_url,
     local_path,
     sha256,
     sync_directory,
@@ -187,9 +188,12 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         DatasetNotFoundError: there is nothing to salvage.
         DatasetExistsError: the destination exists and is not empty.
         ManifestError: the manifest is lost, and `schema` is None.
+        OptionError: the source is a URL: copy its files first. `pull` refuses damaged ones.
         ShardWriteError: the disk is full or failed; nothing is left at the destination.
     """
     kind = check_compression(compression)
+    if is_url(damaged):
+        raise OptionError(f"salvage: {damaged} is a URL; copy its files by fsspec's get(url, 'copy', recursive=True)")
     with cleanup_when_terminated():
         where = local_path(destination)
         clean_destination(where)

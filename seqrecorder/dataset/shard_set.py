@@ -397,10 +397,7 @@ def resolve(
     wanted = check_compression(compression)
     if isinstance(path, Selected):
         if split is not None or compression is not None or layout not in ("auto", "steps"):
-            raise OptionError(
-                "a selection already determines split, compression and layout: leave them out, as in "
-                "read(corpus['train'])"
-            )
+            raise OptionError("a selection already determines split, compression and layout: leave these options out")
         return path._resolve(  # noqa: SLF001 - private to keep it out of the public interface of selections
             schema=schema, check=check, on_corrupt=on_corrupt, lengths_only=lengths_only
         )

@@ -144,15 +144,16 @@ def verify(
 
     Raises:
         DatasetNotFoundError: the path does not exist.
+        DatasetError: the URL cannot be reached.
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
     try:
         with contextlib.closing(Progress(progress if level == "full" else False, "verifying")) as bar:
             return _verify(path, level, schema, bar)
-    except DatasetNotFoundError:
-        raise
     except OSError as error:
+        if isinstance(error, DatasetNotFoundError) or is_url(path):  # that a store is out of reach is no damage
+            raise
         file = Path(str(getattr(error, "path", None) or error.filename or path))
         return VerifyReport(str(path), level, 0, 0, 0, (Problem(file.name, _message_of(error)),))
 

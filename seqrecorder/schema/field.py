@@ -480,12 +480,7 @@ PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chun
 
 def field_to_dict(field: Field) -> dict[str, Any]:
     """Convert a field to plain dictionaries and lists, leaving out options at their defaults."""
-    data: dict[str, Any] = {
-        "name": field.name,
-        "kind": field.kind,
-        "dtype": field.element.name,
-        "shape": list(field.shape),
-    }
+    data = dict[str, Any](name=field.name, kind=field.kind, dtype=field.element.name, shape=list(field.shape))
     if field.feature != field.name:
         data["feature"] = field.feature
     plain = attrs.fields_dict(Field)

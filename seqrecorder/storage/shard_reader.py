@@ -448,11 +448,8 @@ class SoughtShard:
         except OSError as error:
             raise unreadable(self.path, error) from error
         if len(data) < count:
-            raise ShardReadError(
-                f"{self.path}: ends at byte {start + len(data)}, where {self.size} are expected; "
-                f"{advice(self.dataset)}",
-                path=self.path,
-            )
+            text = f"{self.path}: expected {self.size} bytes, got {start + len(data)}; {advice(self.dataset)}"
+            raise ShardReadError(text, path=self.path)
         return data
 
     def _damaged(self, row: int) -> ShardReadError:

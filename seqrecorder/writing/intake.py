@@ -629,12 +629,12 @@ class RecordIntake:
         self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
-        """Accept selected records; copy their bytes if encoding would produce the same bytes."""
-        rows = rows_of(selection)
-        if self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
+        """Accept selected records; copy their bytes unless hooks with `params` or another class change them."""
+        rows, hooks = rows_of(selection), self._life_cycle.has_hooks
+        stored = rows.store.manifest.schema
+        if self._router.cuts or (hooks and self._life_cycle.params) or stored.fields != self._schema.fields:
             schema = self._schema.with_encoded_images
-            if self._life_cycle.has_hooks:
-                schema = schema.before_load(rows.store.manifest.schema)
+            schema = schema.before_load(stored) if hooks else schema
             self._fill_from(rows.read_as(schema).records(), split)
             return
         store = rows.store.forward()

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -717,6 +718,10 @@ def test_report_writes_a_page_and_prints_the_findings(corpus, tmp_path, capsys):
     assert main.main(["report", str(corpus), "-o", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["findings"]
     assert {"rule", "level", "about", "message", "section"} == set(found[0])
+    shard = min(shutil.copytree(corpus, tmp_path / "damaged").rglob("*.tfrecord"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert main.main(["report", str(tmp_path / "damaged"), "-o", str(path), "--json"]) == 1
+    assert {found["level"] for found in json.loads(capsys.readouterr().out)["findings"]} >= {"error"}
     assert main.main(["report", str(corpus), "-o", str(tmp_path / "no" / "report.html")]) == 1
     assert "report.html" in capsys.readouterr().err
 

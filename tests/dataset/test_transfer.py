@@ -100,7 +100,7 @@ def test_a_reader_fetches_its_share_once(corpus, url):
     assert {path.rpartition(".")[2] for _, path in lengths} == {"json", "lengths"}
 
 
-def test_errors_of_readers_name_the_url(corpus, url):
+def test_errors_of_readers_name_the_url(corpus, url, tmp_path):
     """What is missing or damaged at a URL is said of the URL."""
     with pytest.raises(sr.DatasetNotFoundError, match=f"no dataset at {url}"):
         sr.read_records(url, "train")
@@ -115,6 +115,10 @@ def test_errors_of_readers_name_the_url(corpus, url):
     assert set(problems) == {lost, damaged}
     assert problems[lost].startswith(f"cannot read {url}/{lost}")
     assert {problem.path for problem in sr.verify(url, level="quick").problems} == {lost}
+    with pytest.raises(sr.OptionError, match="is a URL; copy its files by fsspec's get"):
+        sr.salvage(url, tmp_path / "saved")
+    place.files.get(place.at(""), str(tmp_path / "copy"), recursive=True)
+    assert sr.salvage(tmp_path / "copy", tmp_path / "saved").records > 0
     place.files.pipe_file(place.at("manifest.json"), b"{}")
     assert sr.verify(url).problems[0].path == "manifest.json"
     with pytest.raises(sr.ManifestError):
@@ -231,7 +235,7 @@ def test_a_pull_replaces_when_asked(corpus, url, tmp_path):
         (lambda corpus: sr.write(items(1), "memory://x/y", csv=True), "csv=True"),
         (lambda corpus: sr.write(items(1), "memory://x/y", stats=True), "stats=True"),
         (lambda corpus: sr.write(items(1), "memory://x/nothing", append=True), "no dataset at memory://x/nothing"),
-        (lambda corpus: sr.salvage("memory://x/y", corpus), "seqrecorder pull"),
+        (lambda corpus: sr.salvage("memory://x/y", corpus), "copy its files by fsspec"),
     ],
 )
 def test_calls_that_make_no_sense(corpus, call, message):
@@ -505,3 +509,33 @@ def test_parts_that_do_not_fit_are_not_committed(url, where, change, tmp_path):
         sr.commit(destination)
     with pytest.raises(sr.DatasetNotFoundError):
         sr.info(destination)
+
+
+def test_a_store_out_of_reach_is_not_damaged(corpus, url):
+    """If no request is answered, `verify` raises; its report is about what the files hold."""
+    sr.push(corpus.path, url)
+
+    def fail(_, path):
+        if path.startswith(url):
+            raise ConnectionError("no route to host")
+
+    with on_fault_point(fail), pytest.raises(sr.DatasetError, match="no route to host"):
+        sr.verify(url)
+
+
+def test_other_fields_are_told_with_the_url(corpus, url):
+    """A class that does not fit is an error about the dataset at the URL, not about its copy in the cache."""
+    sr.push(corpus.path, url)
+
+    @sr.record
+    class Other:
+        key: int = sr.context("int64")
+
+    for wrong in (
+        lambda: sr.open(url, schema=Other)["train"][0],
+        lambda: next(sr.read_records(url, "train", schema=Other)),
+        lambda: sr.write([Other(3)], url, append=True),
+    ):
+        with pytest.raises(sr.SchemaMismatchError, match=rf"^(append=True: )?{url}") as caught:
+            wrong()
+        assert "key" in str(caught.value)

@@ -448,6 +448,26 @@ def test_fields_that_a_rewrite_loses_are_logged(corpus: sr.Corpus, caplog: pytes
     assert f"{path}: Misspelled has no field for {lost}" in caplog.messages
 
 
+def test_hooks_run_again_with_other_params(tmp_path: Path) -> None:
+    """A class that corrects values from a table does so at each rewrite with `params=`; without, bytes are copied."""
+
+    @sr.record
+    class Corrected(Word):
+        speaker: str = sr.context(str, deferred=True, default=None)
+
+        def load(self, speakers: dict[str, str] | None = None) -> None:
+            self.speaker = (speakers or {}).get(self.key, self.speaker)
+
+    path = tmp_path / "d"
+    sr.write(WORDS[:3], path)
+    for speakers in ({"w0": "a"}, {"w1": "b"}, {"w1": "c"}):
+        sr.rewrite(path, schema=Corrected, params={"speakers": speakers})
+    stored = shards(path, "train")
+    sr.rewrite(path, schema=Corrected)
+    assert shards(path, "train") == stored
+    assert [word.speaker for word in sr.read_records(path)] == ["a", "c", "speaker-2"]
+
+
 def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
     """A damaged record that would be written is named, and what stands stays; dropped or not read, it is no matter."""
     path = corpus.manifest.path

@@ -622,6 +622,8 @@ def test_append_of_another_schema(tmp_path: Path) -> None:
     with pytest.raises(sr.SchemaMismatchError) as caught:
         sr.write([Wider("a")], tmp_path / "d", append=True)
     assert {line.partition(":")[0] for line in caught.value.differences} == {"group", "ids"}
+    assert "Give the class all of them" in str(caught.value)
+    assert "which loses the fields that the class lacks" in str(caught.value)
     assert "int32 in the class" in str(caught.value)
 
 
