@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from queue_runs import assert_lifts_exactly, assert_lifts_in_another_order, v1
 
 import seqrecorder as sr
@@ -29,7 +30,13 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "smaller"), list(itertools.product(KINDS, [False, True])))
+@pytest.mark.parametrize(
+    ("kind", "smaller"),
+    all_at_night(
+        itertools.product(KINDS, [False, True]),
+        [("dict", True), ("list", False), ("tuple", True), ("single", False), ("one key", True)],
+    ),
+)
 def test_batch_keeps_structure_and_remainder(records, kind, smaller):
     """A list of one is a bare tensor; the remainder is dropped once, after all epochs, unless it is asked for."""
     _, outputs = assert_lifts_exactly(
@@ -74,8 +81,9 @@ def test_enqueue_many(records):
     assert_lifts_exactly(input_fn)
 
 
-@pytest.mark.parametrize("pad", [False, True])
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    ("many", "pad"), all_at_night(itertools.product([False, True], repeat=2), [(False, True), (True, True)])
+)
 def test_sparse_components(records, pad, many):
     """Sparse tensors pass through queues, alone and beside padded ones, and come out as one sparse tensor a batch."""
 
@@ -232,7 +240,7 @@ def test_one_reader_in_several_branches(records):
     assert_lifts_in_another_order(input_fn)
 
 
-@pytest.mark.parametrize("reader", [v1.TFRecordReader, v1.TextLineReader])
+@pytest.mark.parametrize("reader", [v1.TFRecordReader, pytest.param(v1.TextLineReader, marks=pytest.mark.nightly)])
 def test_keys_that_some_branches_use(records, texts, reader):
     """Keys are there wherever one of several branches uses them, whether readers are shared or not."""
     paths = records if reader is v1.TFRecordReader else texts

@@ -157,7 +157,7 @@ def test_epochs_over_empty_files(tmp_path):
     assert outputs == []
 
 
-@pytest.mark.parametrize("count", [2, 5, 100])
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.nightly), 5, 100])
 def test_several_at_a_time_of_each_reader(tmp_path, count):
     """`read_up_to` of compressed records, of overlapping records and of lines: keys, values and sizes."""
     for name in "ab":

@@ -1,8 +1,11 @@
 """What `tf.contrib` had: in sessions and lifted, against what TensorFlow 1.15.5 gave."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from queue_runs import assert_lifts_exactly, plain, queue_run, v1
 
 import seqrecorder as sr
@@ -30,8 +33,10 @@ def bucketed(smaller=False, sizes=3, **options):
     return input_fn
 
 
-@pytest.mark.parametrize("smaller", [False, True])
-@pytest.mark.parametrize("sizes", [3, [2, 3, 4]])
+@pytest.mark.parametrize(
+    ("sizes", "smaller"),
+    all_at_night(itertools.product([3, [2, 3, 4]], [False, True]), [(3, False), ([2, 3, 4], True)]),
+)
 def test_bucket_by_sequence_length_is_that_of_datasets(smaller, sizes):
     """The batches are those of tf.data's function of that name, with lengths beside them, lifted and in a session."""
     each = sizes if isinstance(sizes, list) else [sizes] * 3
@@ -138,7 +143,7 @@ def segments(allow_small_batch=True, batch_size=2, lengths=tuple(LENGTHS), **opt
 _ROWS = ("key", "next_key", "sequence", "sequence_count", "insertion_index", "length", "total_length", "batch_size")
 
 
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("small", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_segments_have_the_old_order_of_rows(small):
     """Segments come in consecutive batches, rows in the order of the examples: as in TensorFlow 1.15.5."""
     outputs = [plain(batch) for batch in legacy.lift(lambda: segments(small)()[1])]
@@ -249,8 +254,9 @@ def test_a_decoder_may_have_defaults_of_another_graph():
         assert session.run([x, y]) == [7, 1]
 
 
-@pytest.mark.parametrize("readers", [1, 3])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(
+    ("shuffle", "readers"), all_at_night(itertools.product([False, True], [1, 3]), [(False, 1), (True, 3)])
+)
 def test_dataset_data_provider(records, readers, shuffle):
     """A provider gives all records of all files, through one or several readers, and a prefetch queue keeps names."""
 

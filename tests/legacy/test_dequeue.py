@@ -41,7 +41,7 @@ def test_fifo_queues(take, pad):
     assert_lifts_exactly(input_fn)
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("epochs", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_the_idiom_of_sequence_examples(tmp_path, epochs):
     """A random queue without shapes, `set_shape`, then a padding queue: shuffle_batch does not pad."""
     path = str(tmp_path / "sequences.tfrecord")

@@ -15,7 +15,7 @@ def _small_blocks(monkeypatch):
     monkeypatch.setattr(readers, "SMALL", 32)
 
 
-@pytest.mark.parametrize("skip", [0, 3])
+@pytest.mark.parametrize("skip", [pytest.param(0, marks=pytest.mark.nightly), 3])
 def test_lines_across_blocks(tmp_path, skip):
     """Lines, line ends and carriage returns may lie across blocks; lines may be longer than blocks."""
     rng = np.random.default_rng(skip)

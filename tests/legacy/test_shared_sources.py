@@ -1,7 +1,10 @@
 """Sources that several operations empty: each gets its share, nothing comes twice or is lost; or they are refused."""
 
+import itertools
+
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from queue_runs import v1
 
 from seqrecorder import legacy
@@ -148,8 +151,10 @@ def test_operations_that_a_session_may_run_alone_are_refused(make):
     assert __file__ in str(raised.value)
 
 
-@pytest.mark.parametrize("arms", [1, 2, 3])
-@pytest.mark.parametrize("kinds", ["alike", "different"])
+@pytest.mark.parametrize(
+    ("kinds", "arms"),
+    all_at_night(itertools.product(["alike", "different"], [1, 2, 3]), [("alike", 1), ("different", 2)]),
+)
 def test_arms_with_queues_of_their_own(tmp_path, arms, kinds):
     """Arms share their files; each has a reader and a shuffle queue, which gives it other records as well."""
     files = [tmp_path / name for name in "abcdef"]
