@@ -49,7 +49,9 @@ STRATEGIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("case", STRATEGIES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.nightly if case == "window" else ()) for case in STRATEGIES]
+)
 def test_weights_and_masks_are_one_for_real_steps(series: Path, case: str) -> None:
     """A step is real where its target is not padding, which is 0 here and nowhere else."""
     batches = list(sr.read(series, batch=STRATEGIES[case], fields=FIELDS, inputs=("x", "mask"), targets="y"))
@@ -62,7 +64,10 @@ def test_weights_and_masks_are_one_for_real_steps(series: Path, case: str) -> No
         assert weight.dtype == tf.float32
 
 
-@pytest.mark.parametrize("case", STRATEGIES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.nightly if case in ("unroll", "window") else ()) for case in STRATEGIES],
+)
 def test_context_targets(series: Path, case: str) -> None:
     """A target of context has one weight a row, of 0 where there is no record; packed rows have one a segment."""
     for element in sr.read(series, batch=STRATEGIES[case], fields=FIELDS, inputs="x", targets={"a": "label", "b": "y"}):

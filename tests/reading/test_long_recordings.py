@@ -147,14 +147,19 @@ def test_buffers_of_other_lengths_than_what_is_aligned_are_refused(tmp_path: Pat
         list(dataset)
 
 
-@pytest.mark.parametrize("shuffle", [None, 3])
+CROPS = [
+    sr.Crop(1000, batch_size=2),
+    sr.Crop(2000, stride=3, batch_size=2, padding_side="left"),
+    sr.Crop(1000, batch_size=2, drop_remainder=True, mask_name="real"),
+]
+
+
 @pytest.mark.parametrize(
-    "crop",
-    [
-        sr.Crop(1000, batch_size=2),
-        sr.Crop(2000, stride=3, batch_size=2, padding_side="left"),
-        sr.Crop(1000, batch_size=2, drop_remainder=True, mask_name="real"),
-    ],
+    ("crop", "shuffle"),
+    all_at_night(
+        [(crop, shuffle) for crop in CROPS for shuffle in (None, 3)],
+        [(CROPS[1], None), (CROPS[2], 3)],
+    ),
 )
 def test_crops_of_long_records_are_exact(corpus: Path, crop: sr.Crop, shuffle: int | None) -> None:
     """Each epoch has its own batches, of one crop per record, which is drawn anew."""
@@ -204,7 +209,7 @@ def test_long_records_with_lists_of_several_lengths_are_cropped(tmp_path: Path) 
     assert batch["marks"].numpy().tolist() == [[1, 2, 3], [4, 0, 0]]
 
 
-@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("drop_remainder", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_plans_of_long_records_are_exact(corpus: Path, drop_remainder: bool) -> None:
     """Batches go on from record to record in a plan, too, as they do when they are read."""
     window = sr.Window(1000, shift=700, batch_size=7, drop_remainder=drop_remainder)

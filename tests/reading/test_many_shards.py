@@ -25,7 +25,7 @@ class Row:
 ROWS = [Row(f"k{n}", np.arange(n % 5)) for n in range(101)]
 
 
-@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("compression", [None, pytest.param("GZIP", marks=pytest.mark.nightly)])
 def test_many_dealt_shards_are_read_in_written_order(tmp_path, compression):
     """Though each is read in several blocks, records come in written order; and damage is found."""
     path = tmp_path / "rows"

@@ -236,11 +236,19 @@ def test_losses_of_whole_batches_take_no_weights(data: Path) -> None:
     np.testing.assert_allclose(circle(tag, guess), circle(np.array([row.tag for row in ROWS]), guess))
 
 
-@pytest.mark.parametrize("strategy", [sr.Pad(4), sr.Unroll(4, 4)], ids=["pad", "unroll"])
-@pytest.mark.parametrize("given", ["step_weights", "weight", "mask"])
-def test_weights_of_steps_and_of_records_are_given_without_padding(data: Path, strategy: Any, given: str) -> None:
+GIVEN = ["step_weights", "weight", "mask"]
+PADDED_OR_CUT = {"pad": sr.Pad(4), "unroll": sr.Unroll(4, 4)}
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    all_at_night(
+        itertools.product(GIVEN, PADDED_OR_CUT), [*((given, "pad") for given in GIVEN), ("step_weights", "unroll")]
+    ),
+)
+def test_weights_of_steps_and_of_records_are_given_without_padding(data: Path, name: str, given: str) -> None:
     """What is given weighs real steps, as numbers of 32 bits; padding weighs 0, and so does the rest of the batch."""
-    strategy = attrs.evolve(strategy, mask_name="mask")
+    strategy = attrs.evolve(PADDED_OR_CUT[name], mask_name="mask")
     batches = sr.read(data, batch=strategy, fields=FIELDS, inputs="numbers", targets=("whos", "shares"), weights=given)
     for _, (whos, _), weights in batches:
         expected = (whos.numpy() > 0) * {
@@ -332,25 +340,37 @@ class Reading:
     text: Any = sr.feature_list(str)
 
 
-def test_shapes_are_known_before(tmp_path: Path) -> None:
-    """With the options of the guide's table no field, weight, mask or target has an unknown dimension; XLA trains."""
+@pytest.fixture(scope="module")
+def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("readings") / "d"
     made = (Reading(f"k{n}", 1, np.ones((n, 2), "f4"), np.ones(n, "f4"), [1] * n, ["a"] * n) for n in range(1, 9))
-    sr.write(made, tmp_path / "d")
+    sr.write(made, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name in ("unroll", "crop") else ()) for name in STATIC]
+)
+def test_shapes_are_known_before(readings: Path, name: str) -> None:
+    """With the options of the guide's table no field, weight, mask or target has an unknown dimension."""
     fit = {
         "inputs": ("x", "mask", "sequence_length"),
         "targets": ("y", "label"),
         "weights": "weight",
         "index_name": "i",
     }
-    for name, strategy in STATIC.items():
-        for options in ({}, fit):
-            spec = sr.read(tmp_path / "d", batch=strategy, **options).element_spec
-            context = {"key", "weight"} if name == "pack" and not options else set()  # as many as a row has segments
-            fields = {key: part for key, part in spec.items() if key not in context} if not options else spec
-            assert all(part.shape.is_fully_defined() for part in tf.nest.flatten(fields)), (name, spec)
+    for options in ({}, fit):
+        spec = sr.read(readings, batch=STATIC[name], **options).element_spec
+        context = {"key", "weight"} if name == "pack" and not options else set()  # as many as a row has segments
+        fields = {key: part for key, part in spec.items() if key not in context} if not options else spec
+        assert all(part.shape.is_fully_defined() for part in tf.nest.flatten(fields)), spec
+
+
+def test_xla_trains_where_shapes_are_known(readings: Path) -> None:
+    """A model that XLA compiles trains on such batches."""
     model = keras.Sequential([keras.Input((9, 2)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=True)
-    data = sr.read(tmp_path / "d", batch=STATIC["pad"], inputs="x", targets="y", shuffle=8, seed=0)
+    data = sr.read(readings, batch=STATIC["pad"], inputs="x", targets="y", shuffle=8, seed=0)
     assert np.isfinite(model.fit(data, shuffle=False, verbose=0).history["loss"]).all()
 
 
@@ -416,7 +436,7 @@ EVERY = (
     ("strategy", "target"),
     all_at_night(
         itertools.product(EVERY, ["failed", "verdict"]),
-        [*((strategy, "failed") for strategy in EVERY), (EVERY[1], "verdict")],
+        [*((strategy, "failed") for strategy in (None, sr.Pad(3), sr.Ragged(3), EVERY[5])), (EVERY[1], "verdict")],
     ),
     ids=str,
 )

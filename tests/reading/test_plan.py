@@ -69,7 +69,8 @@ def read_shapes(batches: Any, strategy: Any) -> tuple[list[tuple[int, int | None
 # to leave out and to pad.
 AT_NIGHT = ("pad, leaving out", "ragged, full", "budget in multiples", "budget, dropping", "longest of one")
 AT_NIGHT += ("quantile", "budget of multiples", "window, dropping", "pack, cutting")
-UNSHUFFLED = ("boundaries", "sorted", "window", "pack")
+AT_NIGHT += ("pad, without empty ones", "sorted", "budget, cutting", "window", "window, drawn", "unroll", "pack")
+UNSHUFFLED = ("sorted", "window", "pack")
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("strategy", "fields"),
     [
-        (sr.Window(8, shift=3, batch_size=4), ["ids"]),
-        (sr.Unroll(4, 5), ["ids"]),
+        pytest.param(sr.Window(8, shift=3, batch_size=4), ["ids"], marks=pytest.mark.nightly),
+        pytest.param(sr.Unroll(4, 5), ["ids"], marks=pytest.mark.nightly),
         (sr.Unroll(4, 5, split_records=True), ["ids"]),
         (sr.Pack(120, 2), ["ids", "frames"]),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tfrecord_files
+from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.reading import read_records as module
@@ -35,8 +36,16 @@ def damage(path: Path, record: int) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3])
-@pytest.mark.parametrize(("shards", "shard"), [(1, None), (3, None), (1, (0, 2)), (3, (1, 4))])
+DEALT = [(1, None), (3, None), (1, (0, 2)), (3, (1, 4))]
+
+
+@pytest.mark.parametrize(
+    ("shards", "shard", "threads"),
+    all_at_night(
+        [(*dealt, threads) for dealt in DEALT for threads in (0, 1, 3)],
+        [*((*dealt, 3) for dealt in DEALT), (3, (1, 4), 0), (3, None, 1)],
+    ),
+)
 def test_records_before_the_damage_come_and_none_behind_it(tmp_path, monkeypatch, threads, shards, shard):
     """However many threads and files there are, records come in order up to the first damaged one, which is named."""
     monkeypatch.setattr(module, "ahead", functools.partial(ahead, threads=threads))

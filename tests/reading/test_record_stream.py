@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.reading import order_and_seeds as record_stream
@@ -53,15 +55,27 @@ def keys(dataset):
     return [np.ravel(batch["key"]).tolist() for batch in dataset.as_numpy_iterator()]
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [pytest.param(s, marks=pytest.mark.nightly if name == "pad" else (), id=name) for name, s in STRATEGIES.items()],
+def of_kinds(name, values, ordinary):
+    """Parametrize a test of clips by their kind and something else; what is not ordinary is left to the long run."""
+    pairs = all_at_night(itertools.product(KINDS, values), ordinary)
+    return pytest.mark.parametrize(("clips", name), pairs, indirect=["clips"], scope="module", ids=str)
+
+
+@of_kinds(
+    "name",
+    STRATEGIES,
+    [
+        *(("one shard", "bucket"), ("three shards", "single"), ("three shards", "sorted")),
+        ("three of large", "bucket"),
+    ],
 )
-def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strategy):
+def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, name):
     """Two epochs of different order, the same for the same seed whatever TensorFlow's own, and another for another."""
 
     def read(seed):
-        return [k for batch in keys(sr.read(clips, batch=strategy, shuffle=20, seed=seed, epochs=2)) for k in batch]
+        return [
+            k for batch in keys(sr.read(clips, batch=STRATEGIES[name], shuffle=20, seed=seed, epochs=2)) for k in batch
+        ]
 
     once = read(5)
     first, second = once[: len(LENGTHS)], once[len(LENGTHS) :]
@@ -74,9 +88,10 @@ def test_each_epoch_has_every_record_once_in_an_order_of_the_seed(clips, strateg
     assert read(6) != once
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"shuffle": 20, "seed": 5}, {"shuffle": 20, "seed": 5, "shard": (1, 2)}], ids=str
-)
+PLANNED = [{}, {"shuffle": 20, "seed": 5}, {"shuffle": 20, "seed": 5, "shard": (1, 2)}]
+
+
+@of_kinds("options", PLANNED, zip(["one shard", "three shards", "three of large"], PLANNED, strict=True))
 @pytest.mark.parametrize("name", [pytest.param("pad", marks=pytest.mark.nightly), "bucket"])
 def test_plans_are_exact(clips, name, options):
     """What `plan` tells is what `read` gives, in the order that is drawn."""
@@ -86,7 +101,7 @@ def test_plans_are_exact(clips, name, options):
     assert sr.plan(clips, None, strategy, **options).shapes == shapes
 
 
-@pytest.mark.parametrize("name", ["pad", "bucket"])
+@of_kinds("name", ["pad", "bucket"], [("one shard", "pad"), ("three shards", "bucket"), ("three of large", "bucket")])
 def test_a_checkpoint_goes_on_with_the_order(clips, name, tmp_path):
     """In the midst of both epochs, where windows are held and rows left over."""
     dataset, same = (sr.read(clips, batch=STRATEGIES[name], shuffle=20, seed=5, epochs=2) for _ in range(2))
@@ -106,10 +121,12 @@ def test_a_checkpoint_goes_on_with_the_order(clips, name, tmp_path):
 @pytest.mark.parametrize(
     "strategy",
     [
-        *(STRATEGIES[name] for name in ("pad", "bucket", "sorted")),
+        STRATEGIES["pad"],
+        pytest.param(STRATEGIES["bucket"], marks=pytest.mark.nightly),
+        STRATEGIES["sorted"],
         sr.Bucket((2, 3, 5), boundaries=[4, 7], drop_remainder=True),
-        sr.Bucket(4, boundaries=[4, 7], drop_remainder=True),
-        sr.Bucket(4, boundaries=[]),
+        pytest.param(sr.Bucket(4, boundaries=[4, 7], drop_remainder=True), marks=pytest.mark.nightly),
+        pytest.param(sr.Bucket(4, boundaries=[]), marks=pytest.mark.nightly),
         sr.TokenBudget(30),
     ],
     ids=str,

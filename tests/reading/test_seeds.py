@@ -75,7 +75,14 @@ def expected(lines: Path) -> dict[str, tuple[int, ...]]:
 
 @pytest.mark.parametrize(
     ("case", "shuffle"),
-    all_at_night(itertools.product(STRATEGIES, SHUFFLES), [(case, 20 * (n % 2)) for n, case in enumerate(STRATEGIES)]),
+    all_at_night(
+        itertools.product(STRATEGIES, SHUFFLES),
+        [
+            (case, 20 * (n % 2))
+            for n, case in enumerate(STRATEGIES)
+            if case not in ("pad one", "flat", "budget", "sides", "crop", "pack")
+        ],
+    ),
 )
 def test_seeds_are_those_of_the_records(lines: Path, expected: Any, case: str, shuffle: int) -> None:
     """Every strategy, in every order, gives each record the same seed."""

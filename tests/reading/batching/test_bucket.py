@@ -52,7 +52,7 @@ def test_the_batches_are_those_of_bucket_by_sequence_length_in_its_order(chosen,
     assert rows(fast) == expected, "a second iteration gives the same"
 
 
-@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("drop_remainder", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_long_stream_gives_the_same_in_windows_of_any_size(drop_remainder):
     """Windows far larger and far smaller than a batch, and leftovers that live through many of them."""
     boundaries, sizes = [4, 6, 9, 14, 25], [64, 24, 16, 16, 8, 3]

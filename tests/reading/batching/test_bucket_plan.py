@@ -81,7 +81,7 @@ def test_windows_and_epochs_have_orders_of_their_own():
     assert orders[0][:6] == (32, 4, 8, 30, 38, 28), "the order drawn from a number never changes"
 
 
-@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("drop_remainder", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path, stride):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 

@@ -82,7 +82,7 @@ GROUPED = [(2, 4, "who"), (4, 2, "number"), (3, 1, "who"), (1, 3, "who")]
     ("groups", "each", "name", "shuffle"),
     all_at_night(
         [(*case, shuffle) for case in GROUPED for shuffle in (0, 5, 100)],
-        [(2, 4, "who", 0), (2, 4, "who", 100), (4, 2, "number", 5), (3, 1, "who", 0), (1, 3, "who", 5)],
+        [(2, 4, "who", 100), (4, 2, "number", 5)],
     ),
 )
 def test_batches_hold_values_and_their_records(faces: Path, groups: int, each: int, name: str, shuffle: int) -> None:
@@ -115,8 +115,8 @@ def test_orders_go_by_the_seed_resume_and_are_shared(faces: Path, tmp_path: Path
     def keys(seed: int) -> list[list[int]]:
         return [part.tolist() for part in checked(build(seed), strategy)]
 
-    assert keys(3) == keys(3) != keys(4)
     first, second = (checked(part, strategy) for part in (build(), build(epoch=1)))
+    assert [part.tolist() for part in first] == keys(3) != keys(4)
     assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
     assert_resumes_exactly(lambda: build(epochs=2), tmp_path, stride)
     shared = [key for index in range(2) for part in checked(build(shard=(index, 2)), strategy) for key in part.tolist()]

@@ -68,7 +68,11 @@ def test_sorted_windows_pad_least(lines: Path, shuffle: int) -> None:
     assert (widths == sorted(widths)) == (shuffle == 0)
 
 
-@pytest.mark.parametrize("options", [sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(600)], ids=["sorted", "budget"])
+@pytest.mark.parametrize(
+    "options",
+    [sr.Bucket(16, boundaries="sorted"), pytest.param(sr.TokenBudget(600), marks=pytest.mark.nightly)],
+    ids=["sorted", "budget"],
+)
 def test_resumes_exactly(lines: Path, tmp_path: Path, options: sr.Bucket) -> None:
     """An iterator saved between batches resumes with the identical remainder."""
 

@@ -307,13 +307,13 @@ def test_log_normal_lengths_fill_rows_to_97_percent(seed, mean, length):
     [
         pytest.param(Pack(12, 2), marks=pytest.mark.nightly),
         Pack(12, 20, drop_remainder=True),
-        Pack(7, 30, too_long="drop"),
-        Pack(7, 30, too_long="cut_end"),
+        pytest.param(Pack(7, 30, too_long="drop"), marks=pytest.mark.nightly),
+        pytest.param(Pack(7, 30, too_long="cut_end"), marks=pytest.mark.nightly),
         Pack(5, 20, too_long="split"),
         pytest.param(Pack(1, 400, too_long="split"), marks=pytest.mark.nightly),
         pytest.param(Pack(7, 20, too_long="split", fill=True), marks=pytest.mark.nightly),
         Pack(7, 20, too_long="split", fill=True, drop_remainder=True),
-        Pack(100, 32),
+        pytest.param(Pack(100, 32), marks=pytest.mark.nightly),
     ],
     ids=repr,
 )
@@ -468,7 +468,8 @@ PAIRED = {"source": 12, "target": 14}
 
 
 @pytest.mark.parametrize("options", [
-    Pack(PAIRED, 3), Pack({"source": 7, "target": 9}, 4, too_long="drop"),
+    Pack(PAIRED, 3),
+    pytest.param(Pack({"source": 7, "target": 9}, 4, too_long="drop"), marks=pytest.mark.nightly),
     Pack({"source": 7, "target": 9}, 4, too_long="cut_end", drop_remainder=True),
 ], ids=repr)  # fmt: skip
 def test_pairs_are_packed_as_one_by_one(tmp_path, options):

@@ -171,7 +171,7 @@ def test_names_and_options_that_clash_are_refused(tmp_path):
         Ragged(0)
 
 
-@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("flat", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_records_without_steps_are_left_out_or_an_error_on_request(corpus, flat):
     """As by `Pad`, of every group; the number of batches is known."""
     kept = [n for number, n in enumerate(LENGTHS) if n and number % 4]  # those that have steps in `free`, too

@@ -145,7 +145,15 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("case", LEFT_OUT)
+# What these log is what others do: `horizon` as `window`, `single` as `max_length`, the rest as `ragged`.
+AT_NIGHT = ("horizon", "crop empty", "single", "pad empty", "bucket", "budget", "unroll")
+
+
+def cases(names):
+    return [pytest.param(name, marks=pytest.mark.nightly if name in AT_NIGHT else ()) for name in names]
+
+
+@pytest.mark.parametrize("case", cases(LEFT_OUT))
 def test_what_is_left_out_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str) -> None:
     """Windows, crops, limits and strategies that drop records log how many, once for a dataset and its options."""
     path = stretches(tmp_path / "d")
@@ -156,7 +164,7 @@ def test_what_is_left_out_is_counted_once(tmp_path: Path, caplog: pytest.LogCapt
     assert len([text for text in told if message in text]) == 1, told
 
 
-@pytest.mark.parametrize("case", [case for case, (options, _) in LEFT_OUT.items() if set(options) == {"batch"}])
+@pytest.mark.parametrize("case", cases(case for case, (options, _) in LEFT_OUT.items() if set(options) == {"batch"}))
 def test_plans_count_what_is_left_out(tmp_path: Path, case: str) -> None:
     """A plan says how many records give nothing, and why: the same number and reason as the log."""
     options, message = LEFT_OUT[case]
@@ -212,8 +220,9 @@ class Speech:
 
 
 @pytest.mark.parametrize("strategy", [
-    sr.Pad, sr.Bucket, sr.Ragged, lambda size, **o: sr.Crop(3, batch_size=size, **o),
-    lambda size, **o: sr.TokenBudget(4 * size, **o),
+    sr.Pad, sr.Bucket, lambda size, **o: sr.Crop(3, batch_size=size, **o),
+    pytest.param(sr.Ragged, marks=pytest.mark.nightly),
+    pytest.param(lambda size, **o: sr.TokenBudget(4 * size, **o), marks=pytest.mark.nightly),
 ])  # fmt: skip
 def test_empty_is_about_every_list_that_is_read(tmp_path: Path, strategy: Any) -> None:
     """A record with an empty list is dropped, or an error that names it; lists that are not read do not count."""

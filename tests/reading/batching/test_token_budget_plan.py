@@ -92,7 +92,7 @@ def test_every_record_comes_exactly_once():
     assert sorted(given_) == [(i, lengths[i % 997]) for i in range(3 * 997)]
 
 
-@pytest.mark.parametrize("drop_remainder", [False, True])
+@pytest.mark.parametrize("drop_remainder", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path, stride):
     """The whole remainder follows, in a fresh iterator of a pipeline built anew."""
 

@@ -156,7 +156,7 @@ SPANS = [("2021-03-08", None), (None, "2021-03-27"), ("2021-03-08", "2021-03-24"
     ("number", "span"),
     all_at_night(
         itertools.product(range(len(SPANNED)), range(len(SPANS))),
-        [(number, number % len(SPANS)) for number in range(len(SPANNED)) if number not in (1, 2, 5, 8, 9, 10, 11)],
+        [(number, number % len(SPANS)) for number in range(len(SPANNED)) if number in (0, 4, 7, 12)],
     ),
 )
 def test_windows_of_a_span_are_those_made_one_by_one(dated, dated_path: Path, number: int, span: int) -> None:
@@ -214,7 +214,7 @@ STEPS = {"all": slice(None), "from the third": slice(3, None), "every other": sl
     all_at_night(
         itertools.product(TIMES, STEPS),
         [
-            *((dtype, "all") for dtype in ("datetime64[ns]", "datetime64[D]", "uint64")),
+            *((dtype, "all") for dtype in ("datetime64[ns]", "uint64")),
             ("datetime64[h]", "from the third"),
             ("float64", "every other"),
         ],
@@ -327,14 +327,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(Window(4, batch_size=5), marks=pytest.mark.nightly),
         Window(4, stride=2, batch_size=5),
         pytest.param(Window(3, stride=2, shift=1, batch_size=4, horizon=2), marks=pytest.mark.nightly),
-        Window(3, batch_size=4, tail="drop", drop_remainder=True),
+        pytest.param(Window(3, batch_size=4, tail="drop", drop_remainder=True), marks=pytest.mark.nightly),
         pytest.param(Window(3, shift=1, batch_size=4, tail="drop", horizon=2), marks=pytest.mark.nightly),
         pytest.param(Window(3, shift=2, batch_size=4, tail="pad"), marks=pytest.mark.nightly),
         Window(2, stride=2, shift=5, batch_size=100, tail="pad", horizon=1),
         Window(50, batch_size=3),
         pytest.param(Window(12, batch_size=3, tail="drop"), marks=pytest.mark.nightly),
         pytest.param(Window(1, shift=1, batch_size=1, tail="drop", horizon=1), marks=pytest.mark.nightly),
-        Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1),
+        pytest.param(Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1), marks=pytest.mark.nightly),
         pytest.param(Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3), marks=pytest.mark.nightly),
         Window(3, shift=2, batch_size=4, horizon=2, gap=1, future=True),
         Window(4, shift=1, batch_size=4, tail="drop", horizon=2, future=True),
@@ -353,13 +353,22 @@ def test_batches_are_those_made_window_by_window(corpus: Path, options: Window) 
     assert dataset.element_spec["x"].shape.as_list() == [rows, options.length, 2]
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 25), st.integers(1, 6), st.integers(1, 3), st.integers(1, 7), st.integers(0, 3))
-def test_windows_are_those_of_tf_data(length, size, stride, shift, horizon) -> None:
+@pytest.mark.parametrize("examples", [8, pytest.param(20, marks=pytest.mark.nightly)])
+def test_windows_are_those_of_tf_data(examples: int) -> None:
     """`keep` and `drop` give as many windows as `Dataset.window`, and `pad` those until the end is reached.
 
     With a horizon those are left out that end before it.
     """
+
+    @settings(max_examples=examples, deadline=None)
+    @given(st.integers(0, 25), st.integers(1, 6), st.integers(1, 3), st.integers(1, 7), st.integers(0, 3))
+    def check(length: int, size: int, stride: int, shift: int, horizon: int) -> None:
+        assert_windows_are_those_of_tf_data(length, size, stride, shift, horizon)
+
+    check()
+
+
+def assert_windows_are_those_of_tf_data(length: int, size: int, stride: int, shift: int, horizon: int) -> None:
     counts = {}
     for tail in ("keep", "drop", "pad"):
         options = Window(size, stride=stride, shift=shift, horizon=horizon, tail=tail)
@@ -638,6 +647,7 @@ def test_what_is_drawn_resumes_exactly(tmp_path: Path, shuffle: int, stride: int
     assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
 
 
+@pytest.mark.nightly
 def test_a_fixed_phase_no_longer_fools_a_model(tmp_path: Path) -> None:
     """Of weekly data, windows that all begin on a Monday teach nothing of other days; jitter lets a model see them."""
 
