@@ -26,8 +26,15 @@ def seeded() -> None:
     keras.utils.set_random_seed(1)
 
 
-@pytest.mark.parametrize("batch", [sr.Pad(16), sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(100)])
-@pytest.mark.parametrize("sequences", [True, False])
+IN_ORDER = [sr.Pad(16), sr.Bucket(16, boundaries="sorted"), sr.TokenBudget(100)]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "batch"),
+    all_at_night(
+        itertools.product([True, False], IN_ORDER), [*((True, batch) for batch in IN_ORDER), (False, IN_ORDER[1])]
+    ),
+)
 def test_predictions_are_in_the_order_of_the_records(walks: Path, batch: Any, *, sequences: bool) -> None:
     """Each record's prediction stands at its place, cut to its steps, whatever batches it was made in."""
     layers = [] if sequences else [keras.layers.GlobalMaxPooling1D()]
@@ -43,10 +50,15 @@ def test_predictions_are_in_the_order_of_the_records(walks: Path, batch: Any, *,
 AS_MANY = sorted({*LENGTHS} - {0, 1})
 
 
+WIDTHS = [sr.Pad(1), sr.Pad(4, length=max(LENGTHS)), sr.Bucket(4, boundaries="sorted")]
+
+
 @pytest.mark.parametrize(
-    "classes", [*(pytest.param(n, marks=pytest.mark.nightly) for n in AS_MANY[1:-1]), AS_MANY[0], AS_MANY[-1]]
+    ("batch", "classes"),
+    all_at_night(
+        itertools.product(WIDTHS, AS_MANY), [(WIDTHS[0], AS_MANY[0]), *((batch, AS_MANY[-1]) for batch in WIDTHS[1:])]
+    ),
 )
-@pytest.mark.parametrize("batch", [sr.Pad(1), sr.Pad(4, length=max(LENGTHS)), sr.Bucket(4, boundaries="sorted")])
 def test_as_many_classes_as_steps_are_not_taken_for_steps(walks: Path, batch: Any, classes: int) -> None:
     """Values of a record stay whole, also in a batch that happens to have as many steps."""
     layers = [keras.layers.GlobalMaxPooling1D(), keras.layers.Dense(classes)]
@@ -198,7 +210,14 @@ STEPWISE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("batch", STEPWISE, ids=lambda batch: type(batch).__name__)
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(batch, marks=() if isinstance(batch, (sr.Pad, sr.Unroll, sr.Pack)) else pytest.mark.nightly)
+        for batch in STEPWISE
+    ],
+    ids=lambda batch: type(batch).__name__,
+)
 def test_kept_values_of_steps_are_cut_to_their_record(tmp_path: Path, batch: Any) -> None:
     """Masks, observed values, shifted steps and steps with a rate have exactly the steps of their record."""
     rng = np.random.default_rng(0)
@@ -261,7 +280,7 @@ def test_missing_values_are_kept_as_nan(tmp_path: Path) -> None:
         assert np.isfinite(result["prediction"]).all()
 
 
-@pytest.mark.parametrize("name", ["level", "sound"])
+@pytest.mark.parametrize("name", [pytest.param("level", marks=pytest.mark.nightly), "sound"])
 def test_packed_rows_of_two_rates_come_apart(tmp_path: Path, name: str) -> None:
     """Of rows with lists of two rates, each record has the steps of the list that the output has."""
 
@@ -293,7 +312,7 @@ def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:
         fields = ["symbol", "day", "price", "news"]
         read = sr.read(tmp_path / "data", batch=window, index_name="number", fields=fields)
         rows = [row for batch in read.as_numpy_iterator() for row in zip(*batch.values(), strict=True)]
-        names = list(next(iter(read.as_numpy_iterator())))
+        names = list(read.element_spec)
         for number, record in enumerate(kept):
             own = [row for row in (dict(zip(names, each, strict=True)) for each in rows) if row["number"] == number]
             assert record["window_index"].tolist() == [row["window_index"] for row in own]
@@ -313,8 +332,16 @@ def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:
             sr.keras.predict(flat, tmp_path / "data", batch=window, inputs="price", **{option: "price"})
 
 
-@pytest.mark.parametrize("batch", [sr.Pad(4), sr.Bucket(4, boundaries="sorted"), sr.Pack(20, 3)])
-@pytest.mark.parametrize("name", ["source", "target"])
+OF_PAIRS = [sr.Pad(4), sr.Bucket(4, boundaries="sorted"), sr.Pack(20, 3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    all_at_night(
+        itertools.product(["source", "target"], OF_PAIRS),
+        [("source", OF_PAIRS[0]), ("source", OF_PAIRS[1]), ("target", OF_PAIRS[2])],
+    ),
+)
 def test_an_output_has_the_steps_of_the_list_that_is_named(tmp_path: Path, batch: Any, name: str) -> None:
     """Of pairs, outputs and what is kept are cut to the steps of their own list; unnamed, equal widths are refused."""
     rng = np.random.default_rng(3)
@@ -479,12 +506,15 @@ def cross_entropy(logits: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return -np.log(shares[np.arange(len(classes)), classes])
 
 
+PADDED_OR_PACKED = (sr.Pad(4), sr.TokenBudget(50), sr.Pack(50, 3))  # counted as Bucket and the other Pack are
+
+
 @pytest.mark.parametrize(
     ("batch", "reduction"),
     all_at_night(
         itertools.product(STRATEGIES, ["sum_over_batch_size", "mean_with_sample_weight", "sum"]),
         [
-            *((batch, "sum_over_batch_size") for batch in STRATEGIES),
+            *((batch, "sum_over_batch_size") for batch in STRATEGIES if batch not in PADDED_OR_PACKED),
             *((STRATEGIES[1], reduction) for reduction in ("mean_with_sample_weight", "sum")),
         ],
     ),
@@ -590,11 +620,11 @@ def test_other_backends_get_arrays_and_give_them(walks: Path, monkeypatch: pytes
     ("batch", "remedy"),
     [
         (sr.Bucket(5), "pad_to_bucket_boundary=True"),
-        (sr.TokenBudget(23), "pad_to_bucket_boundary=True"),
+        pytest.param(sr.TokenBudget(23), "pad_to_bucket_boundary=True", marks=pytest.mark.nightly),
         (sr.Pad(5), "length="),
         (sr.Bucket(5, pad_to_bucket_boundary=True), None),
-        (sr.Pad(5, length=9), None),
-        (sr.Crop(2), None),
+        pytest.param(sr.Pad(5, length=9), None, marks=pytest.mark.nightly),
+        pytest.param(sr.Crop(2), None, marks=pytest.mark.nightly),
     ],
 )
 def test_jax_is_not_given_many_shapes_in_silence(tmp_path, monkeypatch, caplog, batch, remedy):
@@ -651,8 +681,10 @@ def test_stored_values_are_kept_beside_normalized_inputs(tmp_path: Path) -> None
     np.testing.assert_array_equal(result["power_horizon"], power[4:].reshape(4, 4))
 
 
-@pytest.mark.parametrize("batch_size", [2, 4])
-@pytest.mark.parametrize("of_steps", [False, True])
+@pytest.mark.parametrize(
+    ("of_steps", "batch_size"),
+    all_at_night(itertools.product([False, True], [2, 4]), [(False, 4), (True, 2)]),
+)
 def test_outputs_of_subclassed_models_are_told_apart(tmp_path: Path, of_steps: bool, batch_size: int) -> None:
     """An output per record that happens to be as wide as a batch is no output per step."""
 
