@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.analysis.findings import shifts_of
@@ -21,8 +22,16 @@ def _exact(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-@pytest.mark.parametrize(("shift", "differs"), [(0.5, True), (0.0, False)])
-@pytest.mark.parametrize(("mean", "count"), [(0.0, 6000), (1000.0, 600), (1000.0, 6000), (-1e6, 6000)])
+MEANS = [(0.0, 6000), (1000.0, 600), (1000.0, 6000), (-1e6, 6000)]
+
+
+@pytest.mark.parametrize(
+    ("mean", "count", "shift", "differs"),
+    all_at_night(
+        [(*mean, *shift) for mean in MEANS for shift in ((0.5, True), (0.0, False))],
+        [(0.0, 6000, 0.5, True), (1000.0, 600, 0.0, False), (1000.0, 600, 0.5, True), (-1e6, 6000, 0.0, False)],
+    ),
+)
 def test_shifts_of_numbers_are_seen_wherever_they_lie(
     tmp_path: Path, mean: float, count: int, shift: float, *, differs: bool
 ) -> None:

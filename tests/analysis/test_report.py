@@ -1,5 +1,6 @@
 """The report: what it finds, what it shows, and that it is whole on every screen."""
 
+import itertools
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from chromium import Chromium, find_chromium
+from combinations import all_at_night
 from flawed_corpus import FLAWS, write_flawed_corpus
 
 import seqrecorder as sr
@@ -129,6 +131,7 @@ def test_values_of_sparse_labels_may_be_all_alike(tmp_path):
     assert rules_of(sr.report(tmp_path / "corpus", tmp_path / "report.html")) == {("exact copies", "")}
 
 
+@pytest.mark.usefixtures("no_plans")
 def test_sound_data_has_no_findings(tmp_path):
     """Two splits of the same kind differ in nothing."""
     rng = np.random.default_rng(1)
@@ -383,7 +386,10 @@ def browser(tmp_path_factory):
     shutil.rmtree(profile, ignore_errors=True)
 
 
-@pytest.mark.parametrize(("width", "dark"), [(360, False), (360, True), (1200, False), (1200, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    all_at_night(itertools.product([360, 1200], [False, True]), [(360, False), (1200, True)]),
+)
 def test_the_page_is_whole_in_a_browser(browser, report, tmp_path, width, dark):
     """On a phone and on a desk, light and dark: nothing is cut, all is legible, links lead somewhere, no error."""
     report.save(tmp_path / "report.html")

@@ -96,7 +96,9 @@ else:
 """
 
 
-@pytest.mark.parametrize("way", ["file", "stdin", "-c", "daemon"])
+@pytest.mark.parametrize(
+    "way", ["stdin", "daemon", *(pytest.param(way, marks=pytest.mark.nightly) for way in ("file", "-c"))]
+)
 def test_any_program_may_call_them(corpus, tmp_path, way):
     """A script without a guard, standard input, a command and a daemonic process: none is run a second time."""
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of, some_fields
 
 import seqrecorder as sr
@@ -27,7 +28,10 @@ def matrix(dtype: str) -> tuple[sr.Schema, list[Any], list[bytes]]:
     return schema, records, schema.encode_batch(records)
 
 
-each_part = pytest.mark.parametrize("part", ["some", pytest.param("whole", marks=pytest.mark.nightly)])
+def each_part(ordinary):
+    """Parametrize by part and element type; the ordinary run takes some fields of some types, the long one all."""
+    cases = [(part, dtype) for part in ("some", "whole") for dtype in CASES]
+    return pytest.mark.parametrize(("part", "dtype"), all_at_night(cases, [("some", dtype) for dtype in ordinary]))
 
 
 def assert_same(field: Any, value: Any, tensor: Any) -> None:
@@ -87,8 +91,7 @@ def test_records_of_others_are_checked_alone() -> None:
         schema.decode(message.SerializeToString())
 
 
-@each_part
-@pytest.mark.parametrize("dtype", CASES)
+@each_part(list(CASES)[1::2])
 def test_parse_gives_the_same_bits(dtype: str, part: str) -> None:
     """`parse` inside a tf.data map, in C++ threads, gives what the records hold, and whether they hold it."""
     whole, records, data = matrix(dtype)
@@ -107,8 +110,7 @@ def test_parse_gives_the_same_bits(dtype: str, part: str) -> None:
                 assert not any(map(any, [from_tensor(tensors[field.name]).ravel().tolist()]) if field.shape else ())
 
 
-@each_part
-@pytest.mark.parametrize("dtype", CASES)
+@each_part(list(CASES)[::2])
 def test_parse_batch_gives_the_same_bits(dtype: str, part: str) -> None:
     """`parse_batch` inside a tf.data map gives the same bits at the real steps, and zeros or empty text elsewhere."""
     whole, records, data = matrix(dtype)

@@ -191,7 +191,7 @@ def cut_by_hand(record: Stock, since: Any, until: Any) -> Stock:
     return attrs.evolve(record, day=record.day[part], price=record.price[part], words=record.words[part])
 
 
-@pytest.mark.parametrize("compression", [None, "GZIP"])
+@pytest.mark.parametrize("compression", [None, pytest.param("GZIP", marks=pytest.mark.nightly)])
 def test_series_are_cut_into_parts(tmp_path: Path, compression: Any) -> None:
     """Each part has the steps of its time, as if they had been written so, whoever reads it."""
     stocks = [stock(0, 30), stock(1, 21, 3), stock(2, 4), stock(3, 5, 40)]

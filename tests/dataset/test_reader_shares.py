@@ -1,11 +1,13 @@
 """Shares of several readers: equal to one record, disjoint, complete, and of whole files where these allow."""
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from combinations import all_at_night
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,8 +45,10 @@ def test_readers_share_few_files() -> None:
     assert sum(count > 1 for count in read.values()) <= 7
 
 
-@pytest.mark.parametrize("count", [4, 7], ids="{} readers of five files or more".format)
-@pytest.mark.parametrize("dealt", [True, False], ids=["records dealt to files", "files one after the other"])
+@pytest.mark.parametrize(
+    ("dealt", "count"),  # records are dealt to five files, or written file after file; readers are fewer, or more
+    all_at_night(itertools.product([True, False], [4, 7]), [(True, 7), (False, 4)]),
+)
 def test_both_readers_give_each_record_once(tmp_path: Path, dealt: bool, count: int) -> None:
     """`read` and `read_records` of files that make no equal shares, the latter in written order; lengths count ours."""
     records = [Numbered(n, range(n % 6)) for n in range(53)]

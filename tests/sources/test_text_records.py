@@ -1,8 +1,11 @@
 """Records of text in columns: those that are made one by one, with the same errors and the same left out."""
 
+import itertools
+
 import attrs
 import numpy as np
 import pytest
+from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.writing.columns import ColumnSource
@@ -56,8 +59,15 @@ def ts(path, kind, count, **options):
     return sr.from_ts(path, Series if kind else WatchedSeries, **options)
 
 
-@pytest.mark.parametrize("source", [conll, jsonl, ts])
-@pytest.mark.parametrize("count", [20, 4200], ids=["one piece", "several"])
+SOURCES = (conll, jsonl, ts)
+
+
+@pytest.mark.parametrize(
+    ("count", "source"),  # one piece, or several
+    all_at_night(
+        itertools.product([20, 4200], SOURCES), [*((20, source) for source in SOURCES), (4200, jsonl), (4200, ts)]
+    ),
+)
 def test_columns_are_the_records(tmp_path, source, count):
     """A class that is made by nothing but its fields comes in columns, equal to the records of another."""
     plain, watched = (source(tmp_path / "x", kind, count, on_error="skip") for kind in (True, False))
@@ -73,7 +83,7 @@ def test_columns_are_the_records(tmp_path, source, count):
     assert [(manifest.records, manifest.skipped) for manifest in manifests] == [(count - 2, 2)] * 2
 
 
-@pytest.mark.parametrize("source", [conll, jsonl, ts])
+@pytest.mark.parametrize("source", SOURCES)
 def test_a_piece_that_is_no_record_is_named_alike(tmp_path, source):
     """The first bad piece among many is the error that it is alone, and nothing is published."""
     said = []

@@ -30,7 +30,9 @@ def shards_at(url):
     return [name for name in Place.of(url).items() if name.endswith(".tfrecord")]
 
 
-@pytest.mark.parametrize("shuffle", [False, True], ids=["in order", "shuffled"])
+@pytest.mark.parametrize(
+    "shuffle", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["in order", "shuffled"]
+)
 def test_full_shards_are_sent_while_records_come(url, tmp_path, shuffle):
     """Before the last record there are shards at the URL; what is read is what a directory would have."""
     there = []

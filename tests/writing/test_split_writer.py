@@ -1,11 +1,13 @@
 """The files of one split, without the records behind them."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+from combinations import all_at_night
 from faults import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,10 +97,16 @@ def test_abandoned(tmp_path: Path) -> None:
 
 
 SHARDS = shard_writer._MOST_OPEN + 8
+SHORT, LONG, HUGE = (3, 40, 0), (5000, 10, 70_000), (700_000, 0)  # sizes of records
 
 
-@pytest.mark.parametrize("compression", [None, "GZIP"])
-@pytest.mark.parametrize("sizes", [(3, 40, 0), (5000, 10, 70_000), (700_000, 0)], ids=["short", "long", "huge"])
+@pytest.mark.parametrize(
+    ("sizes", "compression"),
+    all_at_night(
+        itertools.product([SHORT, LONG, HUGE], [None, "GZIP"]),
+        [(SHORT, None), (SHORT, "GZIP"), (LONG, "GZIP"), (HUGE, None)],
+    ),
+)
 def test_shards_that_are_not_kept_open_have_the_same_bytes(
     tmp_path: Path, sizes: tuple[int, ...], compression: Any
 ) -> None:

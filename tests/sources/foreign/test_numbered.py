@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 
 import seqrecorder as sr
 
@@ -93,8 +94,13 @@ def test_objects_hold_the_features_in_the_order_of_their_numbers(foreign):
     assert sr.salvage(path, path.with_suffix(".saved"), schema=record_class).records == len(STEPS)
 
 
-@pytest.mark.parametrize("batch", [None, sr.Pad(3), sr.TokenBudget(36)], ids=str)
-def test_graphs_hold_the_same(batch, foreign):
+READS = [(kind, batch) for kind in KINDS for batch in (None, sr.Pad(3), sr.TokenBudget(36))]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "batch"), all_at_night(READS, [("example", None), ("steps", sr.TokenBudget(36))]), indirect=["foreign"]
+)
+def test_graphs_hold_the_same(foreign, batch):
     """Single records and batches have the same lists, and the images of each step."""
     path, record_class = foreign
     for element in sr.read(path, schema=record_class, batch=batch):
