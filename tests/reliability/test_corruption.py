@@ -81,7 +81,7 @@ def test_every_truncation_of_a_dataset(lines, step, figure):
     figure(13, "cuts of a dataset's shards", cuts, "an error")
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.nightly)])
 def test_every_byte_of_a_dataset(lines, step, figure, monkeypatch):
     """No changed byte of a shard or of its lengths delivers a wrong record, and `verify` finds every one."""
     # The digest alone finds each; the records are looked at in the test of bare shards.
@@ -339,7 +339,7 @@ print(tried, slowest, peak() - before)
 
 @pytest.mark.parametrize(
     "powers",
-    [(0, 3, 8, 24, 31, 32, 45, 63, 64), pytest.param(range(65), marks=pytest.mark.nightly)],
+    [(0, 3, 24, 31, 32, 45, 64), pytest.param(range(65), marks=pytest.mark.nightly)],
     ids=["edges", "all"],
 )
 def test_forged_lengths(powers, tmp_path, warm_python, figure):
@@ -368,7 +368,7 @@ sr.write([Line([1, 2])], place / "warm")
 list(sr.read(place / "warm")); sr.verify(place / "warm"); sr.salvage(place / "warm", place / "warmer")
 for size in (0, 192 << 20):
     bomb = place / f"bomb{size}"
-    with gzip.open(bomb, "wb", compresslevel=9) as file:
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
         if size:
             length = size.to_bytes(8, "little")
             file.write(length + struct.pack("<I", masked_crc32c(np.frombuffer(length, np.uint8)[None])[0]))

@@ -1,6 +1,7 @@
 """Every record exactly once: over readers, over tf.distribute and tf.data's service, and across a restart."""
 
 import functools
+import itertools
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from tensorflow.python.data.experimental.ops import data_service_ops, distribute  # neither has a public name
 
 import seqrecorder as sr
@@ -107,17 +109,18 @@ def dealt(build, workers=2):
         yield list(distribute._AutoShardDataset(build(), workers, worker))
 
 
-@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(
-    "batch",
-    [None, sr.Pad(4), sr.Bucket(4, boundaries=[3, 6]), sr.TokenBudget(30)],
-    ids=["single", "pad", "bucket", "budget"],
+    ("name", "shards"),
+    all_at_night(
+        itertools.product(["single", "pad", "bucket", "budget"], [1, 3]),
+        [("single", 3), ("pad", 1), ("bucket", 3), ("budget", 1)],
+    ),
 )
-def test_workers_share_what_is_shuffled(corpora, batch, shards, figure):
+def test_workers_share_what_is_shuffled(corpora, name, shards, figure):
     """Two workers of tf.distribute that share one seed get every record exactly once between them, as it is."""
     seen = Counter(
         number
-        for part in dealt(lambda: sr.read(corpora / str(shards), batch=batch, shuffle=20, seed=1))
+        for part in dealt(lambda: sr.read(corpora / str(shards), batch=SERVED[name], shuffle=20, seed=1))
         for element in part
         for number in np.atleast_1d(element["number"].numpy()).tolist()
     )
@@ -230,7 +233,8 @@ SERVICES = (
     (8, {"shuffle": 20, "epochs": 3}),
     (8, {"epochs": 3, "shard": (0, 1)}),
 )
-ORDINARY = ({}, {"epochs": 2}, {"shuffle": 20, "seed": 1})
+ORDINARY = [(name, {}) for name in SERVED if name not in ("window", "unroll")]
+ORDINARY += [("single", {"epochs": 2}), ("single", {"shuffle": 20, "seed": 1})]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +243,7 @@ ORDINARY = ({}, {"epochs": 2}, {"shuffle": 20, "seed": 1})
         pytest.param(
             (SERVED[name], str(shards), options),
             id=f"{name}-{shards}-{options}",
-            marks=[] if not options or (name in ("single", "bucket") and options in ORDINARY) else pytest.mark.nightly,
+            marks=[] if (name, options) in ORDINARY else pytest.mark.nightly,
         )
         for name in SERVED
         for shards, options in SERVICES

@@ -4,6 +4,7 @@ What an edit opened is what it compares under the lock before it publishes, in a
 """
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from combinations import all_at_night
 from places import s3_server
 from soak import Note, note
 
@@ -98,8 +100,16 @@ def step(request):
     return request.param
 
 
-@pytest.mark.parametrize("where", ["directory", "URL"])
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize(
+    ("edit", "where"),
+    all_at_night(
+        itertools.product(EDITS, ["directory", "URL"]),
+        [
+            *(("rewrite", "URL"), ("rewrite as", "directory"), ("compact", "directory"), ("write", "URL")),
+            *(("write splits", "directory"), ("merge", "URL"), ("commit", "directory"), ("commit", "URL")),
+        ],
+    ),
+)
 def test_appends_meanwhile(edit, where, step, tmp_path, request):
     """An append that is finished before any operation of an edit is in the dataset, or the edit is refused."""
     first = f"memory://{request.node.name}".replace(" ", "-") if where == "URL" else str(tmp_path)
@@ -248,9 +258,8 @@ def test_soak_in_a_directory(tmp_path, figure, appends):
     figure(27, "edits of three processes that append to it", 3 * (appends // 4), "all there")
 
 
-@pytest.mark.parametrize(
-    ("rounds", "appends"), [(1, 4), pytest.param(10, 170, marks=pytest.mark.nightly)], ids=["few", "all"]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("rounds", "appends"), [(1, 4), (10, 170)], ids=["few", "all"])
 def test_soak_on_s3(tmp_path, figure, rounds, appends):
     """The same on a server of S3, in rounds: lists of what thousands of writes leave there take long."""
     count, edits = 0, 3 * rounds * (appends // 4)

@@ -1,11 +1,13 @@
 """Values come back to the bit: random bits of every element type, in every kind of field, by both decoders."""
 
+import itertools
 from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from hypothesis import given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
@@ -16,6 +18,19 @@ from seqrecorder.schema.exact_values import same_bits
 
 RECORDS = 100
 """Records that are encoded and parsed at a time: a call costs as much as a hundred of them."""
+
+OF_EACH_CLASS = (
+    "bool",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float64",
+    "complex64",
+    "datetime64[ns]",
+    "str",
+    "bytes",
+)
+"""Element types of the ordinary run, which takes all of them in `test_layouts.py`."""
 
 
 def random_values(dtype: str, random: np.random.Generator, size: int = 400) -> np.ndarray:
@@ -51,8 +66,10 @@ def family(dtype: str) -> tuple[Any, Any]:
     return record_class, tf.function(schema.parse_batch, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
-@pytest.mark.parametrize("dtype", CASES)
-@pytest.mark.parametrize("records", [500, pytest.param(20_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("records", "dtype"),
+    all_at_night(itertools.product([500, 20_000], CASES), [(500, dtype) for dtype in OF_EACH_CLASS]),
+)
 def test_random_bits_come_back(dtype: str, records: int, seed: int, figure: Any) -> None:
     """Records of random bits come back the same through decode and through a traced graph."""
     record_class, parse = family(dtype)
