@@ -22,6 +22,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.records import RecordCodec as _RecordCodec
+from seqrecorder.errors import ChangedError as ChangedError
 from seqrecorder.errors import DatasetError as DatasetError
 from seqrecorder.errors import DatasetExistsError as DatasetExistsError
 from seqrecorder.errors import DatasetNotFoundError as DatasetNotFoundError

@@ -244,6 +244,10 @@ class DatasetNotFoundError(DatasetError, FileNotFoundError):
     """A dataset, split or file that does not exist."""
 
 
+class ChangedError(DatasetError):
+    """A dataset that another writer has changed in the meantime; nothing was published, so write again."""
+
+
 class ManifestError(DatasetError):
     """A manifest that is damaged, incomplete, or of a newer format."""
 

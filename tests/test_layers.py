@@ -253,6 +253,7 @@ def test_public_names() -> None:
     assert {name for name in dir(seqrecorder) if not name.startswith("_")} == {
         "Balanced",
         "Bucket",
+        "ChangedError",
         "Column",
         "Corpus",
         "Coverage",

@@ -25,7 +25,7 @@ from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
-from seqrecorder.schema.display import fit, html_table, join, number_of, outlines, text_table
+from seqrecorder.schema.display import cut, fit, html_table, join, number_of, outlines, text_table
 from seqrecorder.storage.processes_and_signals import Progress, ahead, in_processes
 
 if TYPE_CHECKING:
@@ -467,7 +467,7 @@ class FieldStats:
             std = "" if element.is_time else shown(self.std)
             figures = [shown(self.minimum), shown(mean), shown(self.maximum), std]
         if element.is_text or element.numpy.kind in "iub":
-            top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3))
+            top = ", ".join(f"{cut(_named(value), 20)} ({times:,})" for value, times in self.top(3))
         sizes = "" if self.sizes is None or not self.present else Summary(self.sizes).brief()
         missing = f"{int(np.sum(self.missing)):,}"
         distinct = "more" if self.distinct is None else f"{self.distinct:,}"

@@ -22,6 +22,7 @@ import attrs
 
 from seqrecorder.dataset.manifest import files_of, manifest_bytes, parse_manifest
 from seqrecorder.errors import (
+    ChangedError,
     DatasetError,
     DatasetExistsError,
     DatasetNotFoundError,
@@ -156,10 +157,6 @@ def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[
     """List the files that a note's manifest names and the current manifest does not."""
     first = noted.generation if manifest is not None and noted.generation > manifest.generation else 0
     return named(noted) - (set() if manifest is None else named(manifest)) | _listings(locked, noted, first)
-
-
-class ChangedError(DatasetError):
-    """Another writer has changed the destination, so nothing was published."""
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.append_and_overwrite import NOTHING, ChangedError, clean_destination, publish, standing
+from seqrecorder.dataset.append_and_overwrite import NOTHING, clean_destination, publish, standing
 from seqrecorder.dataset.append_and_overwrite import named as named_files
 from seqrecorder.dataset.keys import (
     MOST_INDEXED,
@@ -40,6 +40,7 @@ from seqrecorder.dataset.manifest import (
 from seqrecorder.dataset.split_shares import key_hashes
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
+    ChangedError,
     DatasetError,
     DatasetNotFoundError,
     DuplicateKeyError,

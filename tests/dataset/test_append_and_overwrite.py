@@ -39,7 +39,7 @@ def test_order(corpus: Path) -> None:
 
 def test_changed_meanwhile(corpus: Path) -> None:
     """Of two appends at once the later is refused, and changes nothing."""
-    with pytest.raises(sr.DatasetError, match="was changed while this was written"):  # noqa: PT012, SIM117
+    with pytest.raises(sr.ChangedError, match="was changed while this was written"):  # noqa: PT012, SIM117
         with sr.Writer(corpus, Item, append=True) as writer:
             writer.write(Item("late"))
             sr.write([Item("early")], corpus, append=True)
@@ -60,7 +60,7 @@ def test_gone_meanwhile(corpus: Path) -> None:
 def test_came_meanwhile(corpus: Path, tmp_path: Path) -> None:
     """What was thought damaged and is a dataset by now is not merged into."""
     shutil.copytree(corpus, tmp_path / "staging")
-    with pytest.raises(sr.DatasetError, match="was changed while"):
+    with pytest.raises(sr.ChangedError, match="was changed while"):
         merge_into(corpus, tmp_path / "staging", sr.info(corpus), Standing(b"damaged", None, 1))
     assert sr.verify(corpus).ok
 

@@ -293,7 +293,7 @@ def test_of_two_writers_one_wins(corpus, url):
     for writer, key in zip(writers, "ab", strict=True):
         writer.__enter__().write(Item(key))
     writers[0].__exit__(None, None, None)
-    with pytest.raises(sr.DatasetError, match="was changed while this was written"):
+    with pytest.raises(sr.ChangedError, match="was changed while this was written"):
         writers[1].__exit__(None, None, None)
     assert sr.info(url).records == 41
     assert "a" in sr.open(url).all()

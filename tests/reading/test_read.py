@@ -432,7 +432,7 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path, tmp_path: Path) -> Non
         ({"inputs": {"a": ["ids"]}}, "inputs and targets: expected a name"),
         ({"inputs": "ids", "targets": "words"}, "targets: 'words' is text.*pass vocabulary="),
         ({"inputs": "ids", "targets": ("label", "key")}, "targets: 'key' is text"),
-        ({"inputs": "ids", "targets": "label", "weights": "key"}, "weights: 'key' is text"),
+        ({"inputs": "ids", "targets": "label", "weights": "key"}, "weights: expected .* number .*'key' is text"),
         ({"fields": 3}, "sequence of names"),
         ({"index_name": 3}, "index_name: expected a name"),
         ({"deterministic": "no"}, "deterministic"),

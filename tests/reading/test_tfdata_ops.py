@@ -140,7 +140,7 @@ def chain():
     start = tf.zeros([0], tf.string), tf.constant([0], tf.int64)
     scans = scanned(pairs(), start, grow)
     texts = scans.flat_map(lambda element: tf.data.Dataset.from_tensor_slices(element["held"]))
-    return traced_map(texts.filter(lambda text: text != "3"), lambda text: text + "!").prefetch(2)
+    return traced_map(texts.filter(lambda number: number != "3"), lambda text: text + "!").prefetch(2)
 
 
 def test_what_stages_are_made_of_lives_as_long_as_the_dataset():
