@@ -74,12 +74,12 @@ class LifeCycle:
     """
 
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False, splits: bool = True) -> None:
-        self.schema, self.params, self.rows, self.splits = schema, params, rows, splits
+        self.schema, self.params, self.rows = schema, params, rows
         self._encoder = RecordEncoder(schema)
         self._reasons: list[str] = []
         record_class = schema.record_class
-        hooks = ("load", "split") if splits else ("load",)
-        self.has_hooks = any(callable(getattr(record_class, name, None)) for name in hooks)
+        self.splits = splits and callable(getattr(record_class, "split", None))
+        self.has_hooks = self.splits or callable(getattr(record_class, "load", None))
         self._hooks = Hooks(schema, params, self._reasons, splits=splits) if self.has_hooks else None
         self._size = sizer(schema)
         wide = {f.name for f in schema.fields if f.is_list or f.shape or f.sparse is not None}
@@ -137,9 +137,7 @@ class LifeCycle:
             if error.position is not None:  # replace the index in this block by the position of the source
                 error.position = int(positions[error.position])
             raise
-        names = rows = None
-        if self.rows and count:
-            names, rows = self.lines(sources.records, positions.tolist())
+        names, rows = self.lines(sources.records, positions.tolist()) if self.rows and count else (None, None)
         return Block(*encoded, positions, sources.splits, names, rows, list(skipped), reasons, done).only(sources.kept)
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
@@ -630,11 +628,12 @@ class RecordIntake:
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Accept selected records; copy their bytes unless hooks with `params` or another class change them."""
-        rows, hooks = rows_of(selection), self._life_cycle.has_hooks
+        rows, cycle = rows_of(selection), self._life_cycle
         stored = rows.store.manifest.schema
-        if self._router.cuts or (hooks and self._life_cycle.params) or stored.fields != self._schema.fields:
+        loads = cycle.has_hooks and cycle.params and not cycle.splits  # else `split` would cut stored chunks again
+        if self._router.cuts or loads or stored.fields != self._schema.fields:
             schema = self._schema.with_encoded_images
-            schema = schema.before_load(stored) if hooks else schema
+            schema = schema.before_load(stored) if cycle.has_hooks else schema
             self._fill_from(rows.read_as(schema).records(), split)
             return
         store = rows.store.forward()

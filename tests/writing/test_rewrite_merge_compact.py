@@ -468,6 +468,23 @@ def test_hooks_run_again_with_other_params(tmp_path: Path) -> None:
     assert [word.speaker for word in sr.read_records(path)] == ["a", "c", "speaker-2"]
 
 
+def test_chunks_without_numbers_are_not_split_again(tmp_path: Path) -> None:
+    """Stored records of a class that splits may be chunks: a rewrite with `params=` copies them as they are."""
+
+    @sr.record
+    class Halved:
+        ids: np.ndarray = sr.feature_list("int64")
+
+        def split(self, most: int = 4) -> Iterator["Halved"]:
+            for start in range(0, len(self.ids), most):
+                yield Halved(self.ids[start : start + most])
+
+    path = tmp_path / "d"
+    sr.write([Halved(np.arange(10))], path)
+    sr.rewrite(path, schema=Halved, params={"most": 1})
+    assert [record.ids.tolist() for record in sr.read_records(path)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
 def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path) -> None:
     """A damaged record that would be written is named, and what stands stays; dropped or not read, it is no matter."""
     path = corpus.manifest.path
