@@ -372,7 +372,7 @@ class Table:
             if isinstance(error, (SourceError, OptionError)):
                 raise
             cells = "; cells with arrays of several dimensions are taken as records: table.to_dict('records')"
-            text = ": ".join(map(str, error.args[::-1])) if isinstance(error, pa.ArrowInvalid) else str(error)
+            text = ": ".join(map(str, error.args[::-1])) if isinstance(error, pa.ArrowException) else str(error)
             raise SourceError(f"{self.name}: {text}{cells if '1-dim' in text else ''}") from error
 
 

@@ -161,7 +161,7 @@ class Destination:
             OptionError: `url` is not a URL, or its scheme is unknown.
         """
         if not is_url(url):
-            raise OptionError(f"expected a URL such as 's3://bucket/corpus', got {url!r}; copy directories instead")
+            raise OptionError(f"expected a URL such as 's3://bucket', got {url!r}; directories need no push or clean")
         remote = Place.of(url)
         version = remote.version(MANIFEST)  # before the text: if that is newer, the conditional put fails
         return cls(remote, version, None if version is None else remote.read(MANIFEST))

@@ -48,8 +48,7 @@ class CsvRecords(SkippingSource, Generic[T]):
 
     def __init__(self, path: Any, record_class: type[T], params: dict[str, Any], encoding: str) -> None:
         self.path, self.record_class, self.encoding = path, record_class, encoding
-        self.params = hook_params(record_class, "from_csv_row", params)
-        self.skipped = 0
+        self.params, self.skipped = hook_params(record_class, "from_csv_row", params), 0
 
     def __iter__(self) -> Iterator[T]:
         """Yield a record for each row, except rows that the hook skips."""
@@ -134,7 +133,7 @@ def from_csv(
         SourceError: during iteration, a line does not match the header, or the hook fails; the error names the line.
     """
     if not callable(getattr(record_class, "from_csv_row", None)):
-        raise SchemaError(f"{record_class.__name__} has no from_csv_row: give it a class method from_csv_row(row)")
+        raise SchemaError(f"{record_class!r} has no class method from_csv_row(row); from_table needs none")
     check_params(record_class, params, ("from_csv_row",))
     try:
         codecs.lookup(encoding)

@@ -367,7 +367,8 @@ def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Ite
 
 def _unfit(value: object, kind: Any) -> str:
     if not pyarrow().types.is_temporal(kind):
-        return f"expected {str(kind).removeprefix('large_')}, got {describe(value)}"
+        expected = str(kind).removeprefix("large_").replace("string", "UTF-8 (see pandas.read_csv(encoding=...))")
+        return f"expected {expected}, got {describe(value)}"
     expected = _TIMES.get(str(kind), "a time such as 2017-01-31T12:00:00" + "Z" * bool(getattr(kind, "tz", None)))
     return f"expected {expected}, got {value!r} (convert it by pandas.to_datetime, format= or unit=; give the frame)"
 

@@ -197,8 +197,11 @@ def test_an_empty_cell_of_an_optional_field_is_none(tmp_path):
     lines.write_text('{"key": "a", "shown": "", "note": ""}\n{"key": "b", "shown": "", "note": null}\n')
     assert list(sr.from_table(lines, Remark)) == [Remark("a", "", ""), Remark("b", "")], "JSON tells them apart"
     path.write_bytes(b"key,shown,note\na,x,\xff\n")
-    with pytest.raises(sr.SourceError, match="row 0, column 'note': expected string, got str"):
+    with pytest.raises(sr.SourceError, match="row 0, column 'note': expected UTF-8 .*, got str"):
         list(sr.from_table(path, Remark))
+    frame = pd.DataFrame({"key": ["a", 5], "shown": ["x", "y"]})
+    with pytest.raises(sr.SourceError, match="failed for column key with type object: Expected bytes, got a 'int'"):
+        list(sr.from_table(frame, Remark))
 
 
 def test_columns_are_mapped_and_others_listed():
