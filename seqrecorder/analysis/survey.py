@@ -19,7 +19,7 @@ from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.verify import verify
-from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError
+from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError, check_count
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
@@ -158,6 +158,7 @@ def survey(
     Raises:
         DatasetNotFoundError: the dataset does not exist.
     """
+    check_count("batch_size", batch_size)
     if isinstance(source, Selection):
         facts = Survey(rows_of(source).store.manifest.where)
     else:
@@ -171,9 +172,7 @@ def survey(
     if not any(map(len, splits.values())):
         raise OptionError(f"report: expected records, got none: {source!r}")
     facts.store = rows_of(next(iter(splits.values()))).store
-    for name in (by, time):
-        if name is not None:
-            _ = facts.store.schema[name]
+    _ = [facts.store.schema[name] for name in (by, time) if name is not None]
     with contextlib.closing(Progress(progress, "report")) as bar:
         bar.expect(sum(map(len, splits.values())))
         whole = _survey_records(facts, splits, bar)

@@ -6,7 +6,6 @@ Derived fields are in `derived_fields`, masks and sample weights in `masks_and_w
 from __future__ import annotations
 
 import functools
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -118,7 +117,7 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
     if options.carried is not None:
         options_of_names += [("length_name", options.strategy.length_name), ("mask_name", options.strategy.mask_name)]
     for option, name in options_of_names:
-        if not isinstance(name, (str, NoneType)):
+        if not isinstance(name, str) and (name is not None or option == "length_name"):
             raise OptionError(f"{option}: expected a name, got {name!r}")
         if name in names:
             has, advice = _verb_and_advice(schema, f"pass {option}= another name")

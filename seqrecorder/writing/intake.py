@@ -222,7 +222,7 @@ class RecordStream:
         if isinstance(records, RecordStream):
             raise OptionError("a RecordStream is consumed once: pass the records themselves")
         self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
-        sources = list(records.values()) if isinstance(records, Mapping) else [records]
+        sources = list(records.values()) or [()] if isinstance(records, Mapping) else [records]
         self._schema = schema
         self.columns: list[tuple[str | None, ColumnSource | Selection]] = []
         rows: list[tuple[str | None, Any]] = []

@@ -228,6 +228,8 @@ def test_what_is_no_dataset_is_refused(tmp_path):
     """There is nothing to report of no dataset, and of no record."""
     with pytest.raises(DatasetNotFoundError):
         sr.report(tmp_path / "nothing")
+    with pytest.raises(OptionError, match="batch_size: expected an int of 1 or more, got None"):
+        sr.report(tmp_path / "nothing", batch_size=None)
     sr.write([], tmp_path / "empty", schema=Series)
     with pytest.raises(OptionError, match="expected records, got none"):
         sr.report(tmp_path / "empty")

@@ -153,6 +153,8 @@ def test_seeds_that_cannot_be_given(lines: Path) -> None:
         sr.read(lines, batch=sr.Pad(2, seed_name="ids"))
     with pytest.raises(sr.OptionError, match="seed_name: expected a name, got 3"):
         sr.read(lines, batch=sr.Pad(2, seed_name=3))  # type: ignore[arg-type]
+    with pytest.raises(sr.OptionError, match="length_name: expected a name, got None"):
+        sr.read(lines, batch=sr.Pad(2, length_name=None))  # type: ignore[arg-type]
     with pytest.raises(sr.OptionError, match="another option has the name 'at' already"):
         sr.read(lines, batch=sr.Pad(2, seed_name="at"), index_name="at")
     with pytest.raises(sr.OptionError, match=r"leave it out: fields=\['key', 'label', 'ids'\]"):

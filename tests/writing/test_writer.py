@@ -153,6 +153,8 @@ def test_senseless_sources(tmp_path: Path) -> None:
     with pytest.raises(sr.OptionError, match="leave `splits` out"):
         sr.write({"train": items(1)}, tmp_path / "d", splits={"train": 1.0})
     with pytest.raises(sr.OptionError, match="at least one record"):
+        sr.write({}, tmp_path / "corpus")
+    with pytest.raises(sr.OptionError, match="at least one record"):
         sr.write([], tmp_path / "d")
     with pytest.raises(sr.OptionError, match="'yes'"):
         sr.write(items(1), tmp_path / "d", progress="yes")

@@ -83,9 +83,9 @@ class Pad(PaddedBatches):
     def __attrs_post_init__(self) -> None:
         if self.length is None and self.too_long != "error":
             raise OptionError("too_long: goes with length, which says how many steps there may be")
-        for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:
-            if steps is not None:
-                check_count("length", steps)
+        lengths = [] if self.length is None else [self.length]
+        for steps in self.length.values() if isinstance(self.length, Mapping) else lengths:
+            check_count("length", steps)
 
     def read(self, feed: Feed) -> Batches:
         """Read padded batches.

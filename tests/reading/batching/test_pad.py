@@ -231,6 +231,7 @@ def test_options_that_do_not_fit_the_fields(talks: Path, options: dict[str, Any]
         ({"pad_to_multiple_of": 0}, "pad_to_multiple_of: expected an int of 1 or more"),
         ({"length": 0}, "length: expected an int of 1 or more"),
         ({"length": {"ids": 2.5}}, "length: expected an int of 1 or more"),
+        ({"length": {"ids": None}}, "length: expected an int of 1 or more, got None"),
         ({"too_long": "cut_end"}, "too_long: goes with length"),
         ({"length": 3, "too_long": "cut"}, "too_long: expected one of error, drop, cut_end, cut_start"),
         ({"empty": "skip"}, "empty: expected one of keep, drop, error"),
