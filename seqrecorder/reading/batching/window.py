@@ -344,7 +344,8 @@ class Window(Strategy):
         starts = least + indices * self.distance
         if self.jitter:
             room = self.room(lengths)
-            room = tf.gather(room if spans is None else tf.minimum(room, self._stop(lengths, spans, tf) - 1), rows)
+            rest = max(self._known - self.gap, 1) * self.stride - self.stride + 1  # no horizon moves beyond `until`
+            room = tf.gather(room if spans is None else tf.minimum(room, self._stop(lengths, spans, tf) - rest), rows)
             first = tf.maximum(starts - self.jitter, least)
             last = tf.maximum(tf.minimum(starts + self.jitter, room), starts)
             starts = first + draw_below(last - first + 1, number, index, purpose=1)

@@ -188,6 +188,19 @@ def test_windows_of_a_span_are_moved_inside_it(dated, tmp_path: Path) -> None:
     assert "k14" not in starts, "it has more than 20 steps"
 
 
+def test_jitter_moves_no_horizon_beyond_the_span(tmp_path: Path) -> None:
+    """Steps after `until` are those of a later split: where no horizon reaches them, none is moved there."""
+    day = np.datetime64("2021-01-01") + np.arange(100)
+    sr.write([Dated("a", day, list(range(100)))], tmp_path / "dated")
+    window = Window(10, horizon=5, shift=5, jitter=2, time="day", since=day[50], until=day[70], tail="drop")
+    epochs = [
+        batch["x_horizon"].numpy()[:, -1].tolist()
+        for batch in sr.read(tmp_path / "dated", batch=window, seed=1, epochs=40)
+    ]
+    assert {last for *_, last in epochs} == {67, 68, 69}
+    assert {last for _, last, *_ in epochs} == {57, 58, 59, 60, 61}
+
+
 def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder."""
     empty = [Dated(f"empty{number}", [], []) for number in range(2 * _RECORDS)]
