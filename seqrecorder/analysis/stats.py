@@ -389,11 +389,11 @@ class FieldStats:
         """
         import keras
 
-        self._center_and_scale()
-        return keras.layers.Normalization(-1 if self.by_channel else None, mean=self.mean, variance=self.variance)
+        mean, scale = self._center_and_scale()
+        return keras.layers.Normalization(-1 if self.by_channel else None, mean=mean, variance=scale**2)
 
     def normalize(self, values: Any) -> Any:
-        """Subtract the mean and divide by the standard deviation, as `read(..., normalize=...)` does.
+        """Subtract the mean and divide by the standard deviation, as `read(..., normalize=...)` does; by 1 if it is 0.
 
         Args:
             values: array, list or tensor of shape `(..., channels)`, or of any shape for a field without channels.
@@ -420,7 +420,8 @@ class FieldStats:
         """Compute the mean and the scale of each channel; if it has no finite values, take those of `other`."""
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
-        center, scale = self.mean, self._of(np.maximum(np.atleast_1d(self.std), 1e-7))  # the epsilon of the Keras layer
+        std = np.atleast_1d(self.std)
+        center, scale = self.mean, self._of(np.where(std == 0, 1.0, np.maximum(std, 1e-7)))  # as the Keras layer
         if other is not None:
             return np.where(np.isfinite(center), center, other[0]), np.where(np.isfinite(center), scale, other[1])
         if not np.isfinite([center, scale]).all():
@@ -641,8 +642,8 @@ class Stats:
             known = tf.reduce_any(matches, 1)
             lost = tf.unique(tf.boolean_mask(keys, tf.logical_not(known)))[0]
             message = (
-                f"normalize: no statistics of these values of {by!r}; compute them of all splits, as in "
-                f"seqrecorder.stats(seqrecorder.open(path).all(), by={by!r}), or leave their records out, by `where`:"
+                f"normalize: no statistics of these values of {by!r}; leave their records out, by `where`, or compute "
+                f"those of all splits, held-out values too: seqrecorder.stats(seqrecorder.open(path).all(), by={by!r}):"
             )
             with records_called(""):  # `seqrecorder verify` would find nothing wrong with them
                 return checked(tf.argmax(matches, 1), known, message, lost)

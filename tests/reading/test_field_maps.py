@@ -378,9 +378,7 @@ def test_groups_without_statistics_are_an_error(corpus) -> None:
     """They have no scale; the error names the field and the values, and no command that finds no fault in them."""
     stats = sr.stats(sr.open(corpus)["train"].where(label="a"), by="label")
     for batch in (sr.Pad(4), sr.Window(1), sr.Pack(16, 2)):
-        told = (
-            r"no statistics of these values of .*label.*; compute them of all splits.* out, by `where`:\W* \[\W*b\W*\]"
-        )
+        told = r"no statistics of these values of .*label.*; leave their records out, by `where`, .*:\W* \[\W*b\W*\]"
         with pytest.raises(tf.errors.InvalidArgumentError, match=told) as caught:
             list(sr.read(corpus, "eval", batch=batch, fields=["level", "label"], normalize=stats))
         assert "verify" not in str(caught.value)
@@ -407,6 +405,24 @@ def test_groups_without_finite_values_have_the_scale_of_all(tmp_path) -> None:
     np.testing.assert_allclose(batch["labs"], [[[1, 3], [0, 0]], [[0, 0], [0, 0]]], atol=1e-6)
     np.testing.assert_allclose(stats["labs"].std, [first, 1], rtol=1e-6)
     np.testing.assert_array_equal(batch["labs_observed"][0], [[1, 1], [0, 1]])
+
+
+@pytest.mark.parametrize("by", [None, "key"])
+def test_a_constant_channel_is_divided_by_one(tmp_path, by) -> None:
+    """What it does later is seen in its own unit: a meter without load in training has no standard deviation."""
+
+    @sr.record
+    class Meter:
+        key: str = sr.context(str)
+        load: np.ndarray = sr.feature_list("float32", shape=(2,))
+
+    train, test = [Meter("a", [[0.1, 1], [0.1, 3], [0.1, 2]])], [Meter("a", [[0.4, 2]])]
+    sr.write({"train": train, "eval": test}, tmp_path / "d")
+    stats = sr.stats(tmp_path / "d", by=by)
+    [batch] = sr.read(tmp_path / "d", "eval", batch=1, normalize=stats)
+    np.testing.assert_allclose(batch["load"], [[[0.3, 0]]], atol=1e-6)
+    np.testing.assert_allclose(stats["load"].normalization()(batch["load"] * 0 + [0.4, 2]), [[[0.3, 0]]], atol=1e-6)
+    np.testing.assert_allclose(stats["load"].denormalize(batch["load"]), [[[0.4, 2]]], atol=1e-6)
 
 
 def test_an_unknown_token_is_no_damage(corpus) -> None:
