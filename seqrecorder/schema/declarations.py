@@ -289,12 +289,16 @@ def record(
     """
 
     def decorate(cls: type) -> type:
+        methods = {name for name, value in vars(cls).items() if getattr(value, "__name__", None) == name}
         try:
             defined = attrs.define(cls, kw_only=kw_only, frozen=frozen, slots=slots, unsafe_hash=False)
         except ValueError as error:
             if "mandatory" not in str(error):
                 raise
             raise SchemaError(_order_problem(cls, str(error))) from None
+        for name in methods.intersection(attribute.name for attribute in attrs.fields(defined)):  # attrs drops one
+            text = f"{name!r} is a field and a method; rename the field, with renamed_from={name!r} to read old data"
+            raise SchemaError(f"{cls.__name__}: {text}")
         # Without slots, attrs keeps the inherited hash by identity, which contradicts equality.
         defined.__hash__ = None  # type: ignore[assignment]  # how Python marks a class without hash
         return shown_in_notebooks(defined, stored_fields(defined))

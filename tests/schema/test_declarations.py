@@ -158,6 +158,29 @@ def test_record_checks_the_class_where_it_stands() -> None:
             b: str = sr.context(str, key=True)
 
 
+def test_a_field_and_a_method_have_two_names() -> None:
+    """One of them would be gone without a word: a hook that does not run, or values that a rewrite drops."""
+
+    @sr.record
+    class Day:
+        load: float = sr.context("float32")
+
+    message = "'load' is a field and a method; rename the field, with renamed_from='load' to read old data"
+    with pytest.raises(sr.SchemaError, match=f"Inherited: {message}"):
+
+        @sr.record
+        class Inherited(Day):
+            def load(self) -> None: ...
+
+    with pytest.raises(sr.SchemaError, match=f"Both: {message}"):
+
+        @sr.record(slots=False)
+        class Both:
+            load: float = sr.context("float32")
+
+            def load(self) -> None: ...  # noqa: F811 - that is the mistake
+
+
 def test_a_field_may_have_had_any_name() -> None:
     """Every identifier but the field's own can be an earlier name of it."""
     record = sr.record(
