@@ -274,7 +274,8 @@ def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         raise OptionError(
             f"columns: field {field.name!r}: expected an array of lists, one list for each "
-            f"{'record' if field.is_list or field.is_ragged else 'row'}, got {kind}; or give flat values and lengths"
+            f"{'record' if field.is_list or field.is_ragged else 'row'}, got {kind}; split texts, or give flat values "
+            "and lengths"
         )
     if array.null_count:
         raise Mismatch("a list", "None; pass [] for an empty one", (_first_null(array),))
@@ -566,10 +567,8 @@ def _leaf(field: Field, values: Any) -> Any:
     valid = None
     if element.is_time and (missing := np.isnat(flat)).any():
         if field.optional and field.is_scalar:
-            raise OptionError(
-                f"field {field.name!r}: Arrow has one null for NaT and for None, which the field may both be; leave it "
-                "out (fields=)"
-            )
+            text = "Arrow has one null for NaT and for None, which the field may both be; leave it out (fields=)"
+            raise OptionError(f"field {field.name!r}: {text}")
         valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     if element.name == "datetime64[D]":
         days = flat.view(np.int64)

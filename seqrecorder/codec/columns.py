@@ -493,10 +493,8 @@ def _arguments(schema: Schema) -> list[str]:
     attributes = attrs.fields(schema.record_class)
     for attribute in attributes:
         if METADATA_KEY not in attribute.metadata and attribute.init and attribute.default is attrs.NOTHING:
-            raise SchemaError(
-                f"{schema.name}.{attribute.name} is kept off disk and has no default, so that no record can "
-                "be decoded: give it a default, or declare it with seqrecorder.context or feature_list"
-            )
+            text = "no record can be decoded: give it a default, or declare it with seqrecorder.context or feature_list"
+            raise SchemaError(f"{schema.name}.{attribute.name} is kept off disk and has no default, so that {text}")
     aliases = {attribute.name: attribute.alias for attribute in attributes}
     return [aliases[field.name] or field.name for field in schema.fields]
 

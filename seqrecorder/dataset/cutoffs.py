@@ -84,10 +84,8 @@ def cutoffs(
     step = horizon if shift is None else shift
     first = times.size - horizon - (count - 1) * step
     if first < 1:
-        raise OptionError(
-            f"cutoffs: {count} origins need {times.size - first + 1} distinct times or more in {time!r}, there are "
-            f"{times.size}; ask for fewer, or for a shorter horizon or shift"
-        )
+        text = f"{times.size - first + 1} distinct times or more in {time!r}, there are {times.size}"
+        raise OptionError(f"cutoffs: {count} origins need {text}; ask for fewer, or for a shorter horizon or shift")
     origins = []
     for index in range(first, times.size, step)[:count]:
         parts = selection.split(at={"train": ..., "test": times[index]}, time=time, straddling="cut")

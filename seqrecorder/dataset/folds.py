@@ -378,10 +378,9 @@ def folds_in_time(
         if part is not None:
             sides = sides[0] & (part != number), sides[1] & (part == number)
         if part is not None and not all(side.any() for side in sides):
-            raise OptionError(
-                f"folds: fold {number} has no record {'to fit on' if sides[1].any() else 'to hold out'}: its groups "
-                "and times share none; ask for fewer folds, or give another seed"
-            )
+            lacks = "to fit on" if sides[1].any() else "to hold out"
+            text = "its groups and times share none; ask for fewer folds, or give another seed"
+            raise OptionError(f"folds: fold {number} has no record {lacks}: {text}")
         past, own = (rows.take(np.flatnonzero(side)) for side in sides)
         if cuts:
             first = TimeRule({"past": None, "held": bounds[number]}, time, None, "cut")

@@ -210,7 +210,8 @@ class Selection(Selected, Generic[R]):
 
     def _with(self, other: Selection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if self._rows.store != other._rows.store:
-            raise OptionError(f"selections of one dataset are joined, got {self!r} and {other!r}; `merge` writes both")
+            advice = "`merge` writes both; a part of a split by time (straddling='cut') is split again itself"
+            raise OptionError(f"expected two selections of one dataset, got {self!r} and {other!r}; {advice}")
         return self._rows.array(), other._rows.array()
 
     def _at(self, positions: NDArray[np.int64]) -> Selection[R]:

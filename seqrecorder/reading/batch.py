@@ -159,10 +159,8 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
     shapes = {}
     for name, part in spec.items():
         if not isinstance(part, tf.TensorSpec):
-            raise OptionError(
-                f"batch: element {name!r}: expected a dense tensor, got {part}; `map` it to one whose first dimension "
-                "is unknown, or to several"
-            )
+            text = f"got {part}; `map` it to one whose first dimension is unknown, or to several"
+            raise OptionError(f"batch: element {name!r}: expected a dense tensor, {text}")
         if part.shape.rank is None or None in part.shape.as_list()[1:]:
             raise OptionError(
                 f"batch: element {name!r}: expected a tensor of which at most the first dimension is unknown, got the "
@@ -172,10 +170,8 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
     for name in lengths:
         if not shapes.get(name):
             sequences = [other for other, shape in shapes.items() if shape]
-            raise OptionError(
-                f"length: {name!r} is no sequence of the elements{did_you_mean(name, sequences)}; these are "
-                f"{', '.join(sequences) or 'none'}"
-            )
+            text = f"{name!r} is no sequence of the elements{did_you_mean(name, sequences)}"
+            raise OptionError(f"length: {text}; these are {', '.join(sequences) or 'none'}")
     known = {shapes[name][0] for name in lengths}
     groups = {name: name for name in lengths} if len(lengths) > 1 else {}
     rest = lengths[0] if len(lengths) > 1 else DEFAULT_GROUP

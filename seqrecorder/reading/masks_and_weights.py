@@ -139,7 +139,8 @@ def _fitting(
         of_weights = of_target
     if of_weights is not None and of_weights != of_target:
         expected = f"as many as the target, whose number is {of_target!r}" if of_target else "one for each record"
-        raise OptionError(f"{where} expected weights, {expected}; got one per step, whose number is {of_weights!r}")
+        advice = f"; name {weight + '_horizon'!r}" * target.endswith("_horizon")
+        raise OptionError(f"{where} expected weights, {expected}; got one per step, number {of_weights!r}{advice}")
     inner = weights.shape[int(carried is not None) + (of_weights is not None and not unpadded) :]
     loss = values[target].shape[: loss_rank(values[target], outer)]
     if inner.rank and not (of_weights == of_target and weights.shape.is_compatible_with(loss)):

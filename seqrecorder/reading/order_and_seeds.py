@@ -295,6 +295,11 @@ def groups_of(length: RecordLength) -> tuple[str, ...]:
     return (length,) if isinstance(length, str) else length.groups
 
 
+def steps_of(length: RecordLength) -> str:
+    """Format the unit of a length, such as "steps of 'source'"; the usual group is not named."""
+    return "steps" if length == DEFAULT_GROUP or not isinstance(length, str) else f"steps of {length!r}"
+
+
 def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
     """Combine the lengths of records.
 
@@ -420,9 +425,10 @@ class Limits:
 
     def __str__(self) -> str:
         if (self.least, self.most, self.after_cropping) == (1, None, True):
-            return "no steps" if self.group == DEFAULT_GROUP else f"no steps of {self.group!r}"
-        below = ["no steps" if self.least == 1 else f"fewer than {self.least} steps"] if self.least else []
-        return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
+            return f"no {steps_of(self.group)}"
+        below = ["no" if self.least == 1 else f"fewer than {self.least}"] if self.least else []
+        counts = [*below, *([] if self.most is None else [f"more than {self.most}"])]
+        return " or ".join(f"{count} {steps_of(self.group)}" for count in counts)
 
     def admits(self, lengths: Any) -> Any:
         """Return the mask of the lengths that are within the limits."""

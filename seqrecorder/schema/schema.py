@@ -325,8 +325,8 @@ class Schema:
         problems = [str(change) for change in self.changes_since(stored) if not change.compatible]
         if problems:
             raise SchemaMismatchError(
-                f"{where} was written as {stored.name} and cannot be read as {self.name}; change the class as "
-                "follows, or leave `schema` out to read it as it was written:",
+                f"{where} was written as {stored.name} and cannot be read as {self.name}; change the class as follows, "
+                "leave `schema` out to read it as it was written, or write the records again under the class:",
                 problems,
             )
 

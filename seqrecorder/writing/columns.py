@@ -78,10 +78,8 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
     names = [field.name for field in schema.fields]
     for name in batch:
         if name not in names:
-            raise OptionError(
-                f"columns: {schema.name} has no field {name!r}{did_you_mean(name, names)}; its fields are "
-                f"{', '.join(names)}"
-            )
+            text = f"{schema.name} has no field {name!r}{did_you_mean(name, names)}"
+            raise OptionError(f"columns: {text}; its fields are {', '.join(names)}")
     problems: dict[int, list[FieldProblem]] = {}
     columns: dict[str, Column] = {}
     broken = False
@@ -591,7 +589,7 @@ class TableRecords(TableSource):
         import pyarrow as pa
 
         for batch in self.table.batches(list(dict.fromkeys(self.column_of.values()))):
-            check_types(batch.schema, self.column_of)
+            check_types(batch.schema, self.column_of, self.schema)
             yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
 
 
@@ -680,12 +678,13 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
     return unused
 
 
-def check_types(types: Any, column_of: Mapping[str, str]) -> None:
-    """Raise `OptionError` for a column whose type no field can store.
+def check_types(types: Any, column_of: Mapping[str, str], schema: Schema) -> None:
+    """Raise `OptionError` for a column whose type no field can store, and for text for a field of numbers or times.
 
     Args:
         types: pyarrow schema of the table.
         column_of: mapping from field to column name.
+        schema: schema of the fields.
     """
     import pyarrow as pa
 
@@ -698,10 +697,14 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
             if inner == kind:
                 break
             kind = inner
+        element, where = schema[field.partition("/")[0]].element, f"column {name!r}, for field {field!r}"
+        if str(kind) in {"string", "large_string", "string_view"} and not element.is_text:
+            call = "to_datetime(...)" if element.is_time else "to_numeric(..., errors='coerce')"
+            raise OptionError(f"{where}: holds text, expected {element.name}; convert it, as by pandas.{call}")
         refused = pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
         if refused or pa.types.is_time(kind):
             raise OptionError(
-                f"column {name!r}, for field {field!r}: no field holds {kind}; "
+                f"{where}: no field holds {kind}; "
                 + ("give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first")
             )
 

@@ -443,10 +443,8 @@ def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
             ("time", first.splitting.time, got.splitting.time),
         ):
             if one != other:
-                raise OptionError(
-                    f"part {part.name} was written with {name}={other!r}, and {where} with {one!r}; write one of them "
-                    "again"
-                )
+                text = f"was written with {name}={other!r}, and {where} with {one!r}; write one of them again"
+                raise OptionError(f"part {part.name} {text}")
 
 
 def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:

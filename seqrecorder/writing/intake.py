@@ -236,7 +236,7 @@ class RecordStream:
             elif not isinstance(source, Iterable) or isinstance(source, (type, Mapping)):
                 raise OptionError(
                     "records: expected an iterable of records or dictionaries, a table, or a mapping of split names to "
-                    f"these, got {type(source).__name__}"
+                    f"these, got {type(source).__name__}{'; collect() it' if hasattr(source, 'collect') else ''}"
                 )
             else:
                 rows.append((split, source))

@@ -102,9 +102,6 @@ def rewrite(
     again: WriteKeywords = {**unchanged, "stats": has_stats, **options, "overwrite": True}
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
     read = [source_of(field, old.schema.fields) for field in writer.schema.fields]
-    if gone := ", ".join(repr(field.name) for field in old.schema.fields if field not in read):
-        text = "%s: %s has no field for the stored %s, whose values go; declare renamed_from= where the name is new"
-        _LOG.warning(text, old.where, writer.schema.name, gone)
     history = old if chosen is None else attrs.evolve(old, skip_reasons=())
     writer.keep_history(history, keys=schema is None and "on_duplicate" not in options)
     with writer:
@@ -114,6 +111,9 @@ def rewrite(
                 kept = kept[np.isin(rows_of(kept).array(), rows_of(chosen).array(), invert=drop is not None)]
             rows_of(kept).check_digests()
             writer.write_all({name: kept})
+    if gone := ", ".join(repr(field.name) for field in old.schema.fields if field not in read):
+        text = "%s: %s has no field for the stored %s, whose values go; declare renamed_from= where the name is new"
+        _LOG.warning(text, old.where, writer.schema.name, gone)
     return writer.manifest
 
 

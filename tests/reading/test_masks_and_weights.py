@@ -290,7 +290,7 @@ def test_each_target_has_the_weights_of_its_name(data: Path) -> None:
                 "batch": sr.Window(2, horizon=1),
                 "fields": FIELDS,
             },
-            "whose number is 'horizon_length'; got one per step, whose number is 'sequence_length'",
+            "whose number is 'horizon_length'; got one per step, number 'sequence_length'; name 'step_weights_horizon'",
         ),
     ],
     ids=str,

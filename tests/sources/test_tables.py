@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import functools
 import logging
 import pathlib
 import sys
@@ -496,6 +497,26 @@ def test_files_say_that_they_need_pyarrow(tmp_path, monkeypatch, read, name):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sr.OptionError, match="need pyarrow: pip install pyarrow"):
         read(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("read", [sr.from_table, functools.partial(sr.from_rows, by="key")])
+def test_columns_of_text_for_numbers_are_refused(read):
+    """One cell of text makes text of a whole column: with `on_error="skip"`, no record would be left."""
+
+    @sr.record
+    class Load:
+        key: str = sr.context(str, key=True)
+        load: float = sr.context("float32")
+        at: np.datetime64 | None = sr.context("datetime64[s]", optional=True, default=None)
+
+    frame = pd.DataFrame({"key": ["a", "b"], "load": ["1.5", "ERR"]})
+    message = r"'load': holds text, expected float32; convert it, as by pandas.to_numeric\(..., errors='coerce'\)"
+    for options in ({}, {"on_error": "skip"}, {"cast": True}):
+        with pytest.raises(sr.OptionError, match=message):
+            list(read(frame, Load, **options))
+    with pytest.raises(sr.OptionError, match=r"'at': holds text, expected datetime64\[s\]; .* pandas.to_datetime"):
+        list(read(frame.assign(load=1.5, at="2025-01-01"), Load))
+    assert list(read(frame.assign(load=1.5, at=None), Load)) == [Load("a", 1.5), Load("b", 1.5)]
 
 
 @pytest.mark.parametrize("columns", [{"x": ["a", "b"]}, {"x": ("a",)}, {"x": None}, {"key": {"a"}}, "key", ["key"]])

@@ -16,10 +16,17 @@ import numpy as np
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError, check_count
-from seqrecorder.reading.order_and_seeds import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
+from seqrecorder.reading.order_and_seeds import (
+    LengthCounts,
+    Limits,
+    StreamOptions,
+    groups_of,
+    record_length,
+    steps_of,
+    stream,
+)
 from seqrecorder.reading.prefetching import map_batches
 from seqrecorder.schema.display import number_of
-from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -348,13 +355,9 @@ EMPTY = ("keep", "drop", "error")
 """Treatment of records without steps: the option `empty`."""
 
 
-def _of(group: RecordLength) -> str:
-    return "" if group == DEFAULT_GROUP or not isinstance(group, str) else f" of {group!r}"
-
-
 def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
     """Add a check to the graph that no length is 0, for `empty="error"`; return the lengths."""
-    message = f"{feed.origin.where}: a record without steps{_of(group)} (empty='keep' and 'drop' allow them), lengths"
+    message = f"{feed.origin.where}: a record without {steps_of(group)} (empty='keep' and 'drop' allow them), lengths"
     return checked(lengths, lengths > 0, message, lengths)
 
 
@@ -502,16 +505,16 @@ def fit_lengths(
             name = option.partition("=")[0]
             others = [f"too_long={word!r} {_WORDS[word]}" for word in words if word in _WORDS]
             raise OptionError(
-                f"{option}: {over} records are longer than {most} steps{_of(group)}, the longest has {longer.longest}; "
+                f"{option}: {over} records are longer than {most} {steps_of(group)}, the longest has {longer.longest}; "
                 f"raise {name}, or pass {' or '.join(others)}"
             )
         return feed
     if too_long == "drop":
-        feed.count_left_out(over, f"more than {most} steps{_of(group)}")
+        feed.count_left_out(over, f"more than {most} {steps_of(group)}")
         return feed.limit(Limits(group, most=most, after_cropping=True))
     if over:
         be = "is" if over == 1 else "are"
-        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps{_of(group)} and cut")
+        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} {steps_of(group)} and cut")
     return feed.crop(group, slice(most) if too_long == "cut_end" else slice(-most, None))
 
 
