@@ -111,9 +111,9 @@ def rewrite(
                 kept = kept[np.isin(rows_of(kept).array(), rows_of(chosen).array(), invert=drop is not None)]
             rows_of(kept).check_digests()
             writer.write_all({name: kept})
-    if gone := ", ".join(repr(field.name) for field in old.schema.fields if field not in read):
-        text = "%s: %s has no field for the stored %s, whose values go; declare renamed_from= where the name is new"
-        _LOG.warning(text, old.where, writer.schema.name, gone)
+        if gone := ", ".join(repr(field.name) for field in old.schema.fields if field not in read):
+            text = "%s: %s has no field for the stored %s, whose values go; declare renamed_from= where the name is new"
+            _LOG.warning(text, old.where, writer.schema.name, gone)
     return writer.manifest
 
 

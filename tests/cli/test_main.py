@@ -700,6 +700,27 @@ def test_plan_compares_strategies(corpus, capsys):
     assert plans[0]["steps"] == sum(i % 4 for i in range(7))
 
 
+def test_plan_takes_pairs_and_two_rates(tmp_path, capsys):
+    """The rows of `Pack` fit the longest record of each side; samples are cut as their frames are."""
+
+    @sr.record
+    class Pair:
+        source: np.ndarray = sr.feature_list("int64")
+        target: np.ndarray = sr.feature_list("int64", align="target")
+
+    @sr.record
+    class Sound:
+        frames: np.ndarray = sr.feature_list("float32")
+        audio: np.ndarray = sr.feature_list("float32", align="audio", per_step=4)
+
+    sr.write([Pair([1] * 3, [5] * 7), Pair([1] * 5, [6] * 2)] * 20, tmp_path / "pairs")
+    sr.write([Sound(np.ones(3), np.ones(12))], tmp_path / "sound")
+    code, out, _ = run(capsys, "plan", tmp_path / "pairs", "--batch-size", "4")
+    assert (code, "Pack({'source': 5, 'target': 7}, batch_size=3)" in out) == (0, True)
+    code, out, _ = run(capsys, "plan", tmp_path / "sound")
+    assert (code, "Pack({'frames': 3}, batch_size=64)" in out) == (0, True)
+
+
 def test_a_report_into_no_directory_is_refused_at_once(capsys):
     """Nothing is computed for a page that has no directory."""
     code, out, err = run(capsys, "report", "nothing", "-o", "/nonexistent/x.html")

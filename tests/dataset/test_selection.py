@@ -193,7 +193,7 @@ def test_samples_are_seeded_and_stay(corpus: sr.Corpus) -> None:
             train.sample(wrong, seed=0)
 
 
-def test_selections_are_joined_and_sorted(corpus: sr.Corpus) -> None:
+def test_selections_are_joined_and_sorted(corpus: sr.Corpus, tmp_path: Path) -> None:
     """Union, intersection and difference keep an order that can be told beforehand; sorting is stable."""
     train, held = corpus["train"], corpus["eval"]
     assert (train | held) == corpus.all()
@@ -207,6 +207,9 @@ def test_selections_are_joined_and_sorted(corpus: sr.Corpus) -> None:
         train.sorted_by("speaker")
     with pytest.raises(TypeError):
         train | [1]
+    sr.write(held, tmp_path / "other")
+    with pytest.raises(sr.OptionError, match="expected two selections of one dataset, got .*; `merge` writes both"):
+        train | sr.open(tmp_path / "other").all()
 
 
 def test_columns_come_in_order_and_in_parts(corpus: sr.Corpus) -> None:
