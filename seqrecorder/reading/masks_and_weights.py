@@ -242,18 +242,20 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
         name: name of the target, for errors.
 
     Raises:
-        OptionError: the values are not classes.
+        OptionError: the values are not classes, or a class of one-hot values or bools does not exist.
         tf.errors.InvalidArgumentError: while iterating: a row has several classes.
     """
     import tensorflow as tf
 
     numeric = target.dtype.is_integer or target.dtype.is_floating or target.dtype == tf.bool
     if not isinstance(target, tf.Tensor) or not numeric or target.shape.rank not in (outer, outer + 1):
-        raise OptionError(
-            f"class_weight: expected numbers or bools for the target {name!r}, one for each "
-            f"{'step' if outer > 1 else 'record'}, or one-hot, got {target.dtype.name} of shape {target.shape}"
-        )
-    if target.shape.rank == outer + 1 and target.shape[-1] != 1:
+        text = f"one for each {'step' if outer > 1 else 'record'}, or one-hot, got {target.dtype.name}, {target.shape}"
+        raise OptionError(f"class_weight: expected numbers or bools for the target {name!r}, {text}")
+    one_hot = target.shape.rank == outer + 1 and target.shape[-1] != 1
+    most = target.shape[-1] if one_hot else 2 if target.dtype == tf.bool else None
+    if most and (beyond := [key for key in class_weight if not 0 <= key < most]):
+        raise OptionError(f"class_weight: expected classes from 0 to {most - 1} of {name!r}, got {beyond[0]}")
+    if one_hot:
         total = tf.reduce_sum(tf.cast(target, tf.float32), -1)
         message = f"class_weight: expected one class in each row of {name!r}, got several: weigh them in the loss"
         one = total < 1.1  # noqa: PLR2004 - probabilities, as of smoothed labels, have a sum of 1

@@ -156,6 +156,8 @@ def test_fit_weighs_the_classes_of_steps(data: Path) -> None:
         ),
         ({"class_weight": {0: 1}, "weights": False}, "class_weight: goes with targets, and with sample weights"),
         ({"class_weight": {0: 1}, "targets": None}, "class_weight: goes with targets"),
+        ({"class_weight": {2: 3.0}, "targets": "flags"}, "expected classes from 0 to 1 of 'flags', got 2"),
+        ({"class_weight": {1: 1, 2: 3}, "targets": "x"}, "expected classes from 0 to 1 of 'x', got 2"),
         ({"class_weight": {0: 1}, "targets": "text"}, "is text, for which Keras has no loss.*vocabulary"),
         ({"weights": "text"}, "weights: expected a field with a number for each .* and 'text' is text; class_weight="),
         (
