@@ -210,7 +210,7 @@ class Selection(Selected, Generic[R]):
 
     def _with(self, other: Selection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if self._rows.store != other._rows.store:
-            advice = "`merge` writes both; a part of a split by time (straddling='cut') is split again itself"
+            advice = "`merge` writes both; split parts of cut series again instead of intersecting them"
             raise OptionError(f"expected two selections of one dataset, got {self!r} and {other!r}; {advice}")
         return self._rows.array(), other._rows.array()
 

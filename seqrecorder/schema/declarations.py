@@ -289,7 +289,8 @@ def record(
     """
 
     def decorate(cls: type) -> type:
-        methods = {name for name, value in vars(cls).items() if getattr(value, "__name__", None) == name}
+        named = {name: f"{cls.__qualname__}.{name}" for name in vars(cls)}
+        methods = {name for name in named if getattr(vars(cls)[name], "__qualname__", None) == named[name]}
         try:
             defined = attrs.define(cls, kw_only=kw_only, frozen=frozen, slots=slots, unsafe_hash=False)
         except ValueError as error:
