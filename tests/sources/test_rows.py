@@ -419,7 +419,7 @@ def test_missing_values_in_joined_columns_are_counted():
     ("load", "message"),
     [
         ([0.5, "<5"], "^DataFrame: .*column load with type object: Could not convert '<5' with type str"),
-        (["<5", "<7"], "^DataFrame: .*load, rest has incompatible types: large_string vs double$"),
+        (["<5", "<7"], "^DataFrame: .*load, rest has incompatible types: (large_)?string vs double$"),
         ([True, False], "^DataFrame: .*load, rest has incompatible types: bool vs double$"),
     ],
 )
