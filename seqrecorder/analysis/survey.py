@@ -60,9 +60,9 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
     others: list[Any] = [TokenBudget(budget)]
     lists = [field for field in selection.schema.fields if field.is_list]
     if not any(field.is_ragged or field.sparse is not None for field in lists):  # Pack cannot cut such steps
-        lists = [field for field in lists if field.group not in selection.schema.rates]
-        most = {field.name: max(1, int(selection.lengths(field.group).max(initial=0))) for field in lists}
-        others.append(Pack(most if len(selection.schema.groups) > 1 else longest, max(1, budget // longest)))
+        firsts = {field.group: field.name for field in lists[::-1] if field.group not in selection.schema.rates}
+        most = {name: max(1, int(selection.lengths(group).max(initial=0))) for group, name in reversed(firsts.items())}
+        others.append(Pack(most if len(most) > 1 else longest, max(1, budget // longest)))
     buckets = Bucket(batch_size), Bucket(batch_size, boundaries="sorted")
     return plan(selection, Pad(batch_size), *buckets, *others, shuffle=shuffle, seed=seed)
 

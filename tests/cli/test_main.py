@@ -718,7 +718,7 @@ def test_plan_takes_pairs_and_two_rates(tmp_path, capsys):
     code, out, _ = run(capsys, "plan", tmp_path / "pairs", "--batch-size", "4")
     assert (code, "Pack({'source': 5, 'target': 7}, batch_size=3)" in out) == (0, True)
     code, out, _ = run(capsys, "plan", tmp_path / "sound")
-    assert (code, "Pack({'frames': 3}, batch_size=64)" in out) == (0, True)
+    assert (code, "Pack(3, batch_size=64)" in out) == (0, True)
 
 
 def test_a_report_into_no_directory_is_refused_at_once(capsys):
