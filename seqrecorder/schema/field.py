@@ -556,7 +556,7 @@ def _default_from_json(data: Any, field: Field) -> Any:
         items = [np.frombuffer(bytes.fromhex(item), element.numpy)[0] for item in items]
     array = np.empty(len(items), element.numpy)
     array[:] = items
-    if not all(isinstance(size, int) and size >= 0 for size in data["shape"]):
+    if not all(isinstance(size, int) and size >= 0 for size in data["shape"]) or data["shape"][:1] > [len(items)]:
         raise SchemaError(f"field {field.name!r}: default of shape {data['shape']!r}")
     array = array.reshape(data["shape"])
     return array[()] if array.ndim == 0 else array

@@ -170,6 +170,7 @@ def test_whatever_a_manifest_says(dataset: Path, count: int) -> None:
         (("schema", "fields", 0, "name"), "self"),
         (("schema", "fields", 0, "feature"), "\ud800"),
         (("schema", "fields", 0, "shape"), nested(900)),
+        (("schema", "fields", 12, "default"), {"shape": [2**40, 0], "items": []}),  # as many steps, all empty
         (("metadata",), "\udfff"),
         (("metadata",), nested(101)),
         (("metadata",), float("nan")),
