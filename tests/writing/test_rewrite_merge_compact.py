@@ -441,8 +441,12 @@ def test_fields_that_a_rewrite_loses_are_logged(corpus: sr.Corpus, caplog: pytes
         ids: np.ndarray = sr.feature_list("int64")
         person: str = sr.context(str, default="", renamed_from="voise")
 
-    with pytest.raises(sr.OptionError, match="no hook"):
-        sr.rewrite(path, schema=Misspelled, params={"speakers": {}})
+    @sr.record
+    class Loaded(Misspelled):
+        def load(self, speakers: dict[str, str]) -> None: ...
+
+    with pytest.raises(sr.OptionError, match="Loaded.load needs 'speakers'"):  # nothing is lost, and none is named
+        sr.rewrite(path, schema=Loaded)
     sr.rewrite(path, schema=Sound)
     assert not any("no field" in message for message in caplog.messages)
     sr.rewrite(path, schema=Misspelled)
