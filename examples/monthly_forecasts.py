@@ -26,7 +26,7 @@ class Shop:
 def shops():
     random = np.random.default_rng(0)
     for number in range(30):
-        months = np.datetime64("2016-01") + np.arange(random.integers(0, 40), 120)
+        months = np.arange("2016-01", "2026-01", dtype="datetime64[M]")[random.integers(0, 40) :]
         clock = 2 * np.pi * (months.astype(int) % 12) / 12
         promoted = (random.random(months.size) < 0.2).astype("float32")
         wave = 1 + 0.4 * np.sin(clock + random.uniform(0, 6)) + 0.05 * random.normal(size=months.size)

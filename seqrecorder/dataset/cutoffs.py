@@ -48,7 +48,7 @@ def cutoffs(
     ...     day: np.ndarray = sr.feature_list("datetime64[D]")
     ...     x: np.ndarray = sr.feature_list("float32")
     >>> path = tempfile.mkdtemp()
-    >>> _ = sr.write([Series(np.datetime64("2026-01-01") + np.arange(9), np.arange(9))], path)
+    >>> _ = sr.write([Series(np.arange("2026-01-01", "2026-01-10", dtype="M8[D]"), np.arange(9))], path)
     >>> series = sr.open(path).all()
     >>> for cutoff in sr.cutoffs(series, 2, time="day", horizon=3):
     ...     window = sr.Window(2, horizon=3, shift=3, time="day", since=cutoff.since, until=cutoff.until)

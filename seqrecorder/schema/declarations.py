@@ -226,7 +226,7 @@ def _make_attribute(
 def _find_target() -> str | None:
     """Describe the class and attribute that a class body is declaring; None outside a class body."""
     frame = sys._getframe()  # noqa: SLF001 - no public way
-    while not {"__module__", "__qualname__"} <= frame.f_locals.keys():
+    while not {"__module__", "__qualname__"} <= set(frame.f_locals):  # its keys() is a list since 3.13
         if frame.f_back is None or frame.f_code.co_name == "<module>":
             return None
         frame = frame.f_back

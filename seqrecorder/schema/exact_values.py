@@ -68,9 +68,8 @@ def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) 
         index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
         give = f"give {element.name} (`.astype`; of tables `cast=True`)"
         advice = f"; {'round first (pandas: `.dt.floor`)' if element.is_time else give}, or declare {before.dtype}"
-        raise Mismatch(
-            f"values that {element.name} holds exactly", f"{before[index]!r} of dtype {before.dtype}{advice}", index
-        )
+        got = f"{before[index]!r} of dtype {before.dtype}{advice}"
+        raise Mismatch(f"values that {element.name} holds exactly", got, index)
 
 
 def same_bits(left: object, right: object) -> bool:
@@ -241,8 +240,13 @@ def cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     """
     if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # a year or month has no fixed number of days
         raise Mismatch(element.name, f"dtype {array.dtype}")
-    converted = array.astype(element.numpy)
-    check_kept(array, converted.astype(array.dtype), element)
+    try:
+        converted = array.astype(element.numpy)
+        back = converted.astype(array.dtype)
+    except OverflowError:  # since numpy 2.5; earlier releases wrap around
+        converted = back = array.copy()
+        back.flat[np.abs(array.astype("int64")).argmax()] = "NaT"
+    check_kept(array, back, element)
     return converted
 
 
@@ -580,9 +584,8 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     if element.is_time:
         return cast_times(array, element)
     if kinds not in (("f", "f"), ("i", "f"), ("f", "c"), ("i", "c"), ("c", "c")):
-        raise Mismatch(
-            element.name, f"dtype {source}; give {element.name} (`.astype`; of tables `cast=True`), or declare {source}"
-        )
+        give = f"give {element.name} (`.astype`; of tables `cast=True`), or declare {source}"
+        raise Mismatch(element.name, f"dtype {source}; {give}")
     with np.errstate(over="ignore", invalid="ignore"):
         result = array.astype(target)
         if kinds[0] == "i":

@@ -307,10 +307,8 @@ def _check_shape(field: Field) -> None:
     for position, size in enumerate(field.shape):
         if size is None:
             if position > int(field.is_image):
-                raise SchemaError(
-                    f"only the first dimension may be None, got shape {field.shape}; "
-                    "store the others at a fixed size, or flat with a field for the shape"
-                )
+                text = f"only the first dimension may be None, got shape {field.shape}; "
+                raise SchemaError(f"{text}store the others at a fixed size, or flat with a field for the shape")
         elif not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise SchemaError(f"shape: expected ints of 1 or more, or None as the first, got {field.shape}")
         elif size == 0:
@@ -396,10 +394,8 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
     aligned = {field.align for field in fields if field.is_list}
     for field in fields:
         if field.is_list and field.align is None and field.name in aligned:
-            raise SchemaError(
-                f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
-                "rename the group"
-            )
+            text = f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}"
+            raise SchemaError(f"{text}; rename the group")
     if not rates_of(owner, fields) and any(field.per_step is not None for field in fields):
         raise SchemaError(
             f"{owner}: per_step counts steps for each step of another group, and there is none; put the fields with "

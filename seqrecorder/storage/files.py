@@ -773,7 +773,8 @@ class ReadAround(io.RawIOBase):
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        if hasattr(self, "_file"):  # there is none if it could not be opened, and __del__ closes too
+            self._file.close()
         super().close()
 
 

@@ -223,7 +223,7 @@ class Staging:
         self._is_published = self._is_inside = False
         # A dangling link is not resolved, and refused later. For a link to a directory, its target is replaced.
         absolute = local_path(destination)
-        dangles = absolute.is_symlink() and not os.path.exists(absolute)  # noqa: PTH110 - takes any OSError for no
+        dangles = os.path.islink(absolute) and not os.path.exists(absolute)  # noqa: PTH110, PTH114 - no for any OSError
         self.destination = absolute if dangles else Path(os.path.realpath(absolute))
         self.path = self.destination  # set when the block is entered
 
