@@ -28,6 +28,7 @@ def become(files, arguments, environment, directory):
     if arguments[0] == "-W":
         warnings.simplefilter(arguments[1])
         arguments = arguments[2:]
+    warnings.filterwarnings("ignore", module="gast")  # on Python 3.13, the syntax trees of TensorFlow's AutoGraph
     kind = arguments[0] if arguments[0] in ("-c", "-m") else "script"
     what, *sys.argv[1:] = arguments[kind != "script":]
     sys.argv[0] = "-c" if kind == "-c" else what
