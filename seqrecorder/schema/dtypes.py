@@ -134,6 +134,9 @@ def element_type(dtype: object) -> ElementType:
         return dtype
     name = _name_of(dtype)
     name = _ALIASES.get(name, name)
+    if str(dtype)[:1] == ">" != name[:1]:
+        text = f"dtype {str(dtype)!r}: numbers are stored little-endian; declare {name!r}, for arrays of any order, "
+        raise SchemaError(f"{text}or bytes for files with big-endian bytes, and decode them by np.frombuffer")
     if name in _TABLE:
         return _TABLE[name]
     if name == "bfloat16":
@@ -142,9 +145,7 @@ def element_type(dtype: object) -> ElementType:
         return ElementType(name, "float", np.dtype(ml_dtypes.bfloat16), "bfloat16")
     if name.startswith(("datetime64", "timedelta64")):
         return _time_type(name)
-    why = _REFUSED.get(name) or (
-        "structured dtypes are not supported; declare one field each" if name.startswith("[") else ""
-    )
+    why = "structured dtypes are not supported; declare one field each" if name[:1] == "[" else _REFUSED.get(name)
     if not why:
         why = "expected one of " + ", ".join([*_TABLE, "bfloat16", "datetime64[unit]", "timedelta64[unit]"])
         why += did_you_mean(name, [*_TABLE, *_ALIASES])
@@ -205,8 +206,4 @@ def _name_of(dtype: object) -> str:
 def _numpy_name(dtype: np.dtype[Any]) -> str:
     if dtype.names:
         return str(dtype)
-    if dtype.kind in "UT":
-        return "str"
-    if dtype.kind == "S":
-        return "bytes"
-    return str(dtype.name)
+    return {"U": "str", "T": "str", "S": "bytes"}.get(dtype.kind) or str(dtype.name)
