@@ -68,25 +68,20 @@ class Returned:
         if isinstance(leaf, tf.Variable):
             leaf = tf.convert_to_tensor(leaf)
         if isinstance(leaf, tf.data.Dataset):
-            raise LiftError(
-                "the function returns a tf.data.Dataset",
-                advice="there are no queues of TensorFlow 1 in it: call the function itself, outside of any graph",
-            )
+            advice = "there are no queues of TensorFlow 1 in it: call the function itself, outside of any graph"
+            raise LiftError("the function returns a tf.data.Dataset", advice=advice)
         if tf.is_tensor(leaf):
             dense = tf.nest.flatten(leaf, expand_composites=True)
             if any(getattr(tensor, "graph", None) is not self.graph for tensor in dense):
-                raise LiftError(
-                    f"{leaf!r} does not belong to the function's graph",
-                    advice="make all tensors inside the function that is lifted",
-                )
+                text = f"{leaf!r} does not belong to the function's graph"
+                raise LiftError(text, advice="make all tensors inside the function that is lifted")
             return leaf
         try:
             return leaf if leaf is None else tf.constant(leaf)
         except (TypeError, ValueError):
-            raise LiftError(
-                f"expected a function that returns tensors, got {type(leaf).__name__}",
-                advice="return the tensors inside, as in lift(lambda: (x.images, x.labels))",
-            ) from None
+            text = f"expected a function that returns tensors, got {type(leaf).__name__}"
+            advice = "return the tensors inside, as in lift(lambda: (x.images, x.labels))"
+            raise LiftError(text, advice=advice) from None
 
 
 def _tuples(value: Any) -> Any:
@@ -204,10 +199,8 @@ def trace(
         if outside is not None:
             _check_seeds(graph, outside)
     elif tf.executing_eagerly():
-        raise LiftError(
-            f"expected a function, got {type(input_fn).__name__}; only a graph has tensors to lift",
-            advice="give the function that makes the tensors, without calling it",
-        )
+        text = f"expected a function, got {type(input_fn).__name__}; only a graph has tensors to lift"
+        raise LiftError(text, advice="give the function that makes the tensors, without calling it")
     elif graph_seed is not None:
         raise OptionError("graph_seed: the tensors are in a graph, which has its seed already")
     else:

@@ -19,7 +19,7 @@ import numpy as np
 from seqrecorder.errors import LiftError, OptionError
 from seqrecorder.legacy.convert.module import join
 from seqrecorder.legacy.convert.parsing import read_parse
-from seqrecorder.legacy.convert.pipeline import Facts, Pipeline
+from seqrecorder.legacy.convert.pipeline import Facts, Pipeline, is_swapped
 from seqrecorder.legacy.convert.prove import (
     RUNS,
     Comparison,
@@ -129,10 +129,9 @@ class Conversion:
             LiftError: the function parses no records.
         """
         if self.schema is None:
-            raise LiftError(
-                "the function parses no Example and no SequenceExample, so there is no record class",
-                advice="write its output: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
-            )
+            text = "the function parses no Example and no SequenceExample, so there is no record class"
+            advice = "write its output: sr.write takes dictionaries, sr.from_csv the rows of a CSV file"
+            raise LiftError(text, advice=advice)
         with _copy_records(self._facts) as path:
             raw, shapes = _find_raw(self._facts)
             foreign.convert(path, directory, name="Record", raw=raw, shapes=shapes, **options)
@@ -278,7 +277,7 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
 
 
 def _build_report(lines: list[str], lifted: Lifted, trace: Trace, facts: Facts) -> str:
-    lines += [f"with --data: {difference}" for difference in facts.unlike if facts.parses]
+    lines += [f"with --data: {difference}" for difference in facts.differences() if facts.parses]
     if datasets_of(trace.graph):
         lines.append("functions of tf.contrib were replaced by those of seqrecorder.legacy.contrib")
     return "\n".join([*lines, "", str(lifted)])
@@ -393,10 +392,8 @@ def _compare(
     ]
     olds, news = [old for old, _ in runs], [new for _, new in runs]
     if not olds[0].batches and not news[0].batches and paths is None:
-        raise LiftError(
-            f"the function gives no batch{olds[0].why}, so nothing can be compared",
-            advice="check its arguments and the files that it reads",
-        )
+        text = f"the function gives no batch{olds[0].why}, so nothing can be compared"
+        raise LiftError(text, advice="check its arguments and the files that it reads")
     if ordered:
         return in_order(*runs[0])
     dropped = facts.recipe.dropped if facts.recipe else None
@@ -422,13 +419,13 @@ def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
 
 
 def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
-    """Collect the dtypes of the features that `decode_raw` decodes, and their shapes if known."""
+    """Collect the dtypes of the little-endian features that `decode_raw` decodes, and their shapes if known."""
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
     outputs = itertools.chain.from_iterable(read_parse(op).outputs for op in facts.parses)
     features = {tensor.name: name for tensor, name, part, _ in outputs if part is None}
     for op in facts.reader.graph.get_operations():
         name = features.get(through_identities(op.inputs[0]).name) if op.type == "DecodeRaw" else None
-        if name is not None:
+        if name is not None and not is_swapped(op):
             raw[name] = op.get_attr("out_type").name
             if op.outputs[0].shape.is_fully_defined():
                 shapes[name] = tuple(op.outputs[0].shape.as_list())
@@ -466,6 +463,6 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []
     text = f"dataset = sr.read({', '.join([plain(directory), plain(split), f'schema={schema.name}', *options])})"
     record = source_code.draft(schema).splitlines()
-    differences = [f"# {difference}" for difference in (_AS_STORED, *facts.unlike)]
+    differences = [f"# {difference}" for difference in (_AS_STORED, *facts.differences())]
     imports = ["import numpy as np"] if any("np." in line for line in record) else []
     return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *differences, *fold(text), ""])

@@ -72,7 +72,13 @@ class Facts:
     unlike: list[str] = attrs.field(factory=list)
     mixed: bool = False
 
+    def differences(self) -> list[str]:
+        """Describe how a dataset of the records and its batches differ from what the function returns."""
+        operations = self.reader.graph.get_operations() if self.parses and self.reader is not None else ()
+        return [*self.unlike, *[_SWAPPED] * any(map(is_swapped, operations))]
 
+
+_SWAPPED = "decode_raw(little_endian=False): such features stay bytes; decode them in dataset.map()"
 _LEFT_OUT = "the function leaves out records (keep_input); sr.read reads all: use sr.open(...)[...].where(...)"
 _PIECES = "enqueue_many divides what is read; sr.read gives whole records: leave out batch=, and unbatch()"
 _NO_LENGTH = "the function selects a bucket by a value of its own; sr.Bucket, by a list's length: compare them"
@@ -505,6 +511,11 @@ class Pipeline:
         if len(tensors) != len(names):
             raise NotPrintableError(f"{pull.name!r}: sparse tensors in buckets")
         return dict(zip((x.name for x in tensors), unique(names), strict=True))
+
+
+def is_swapped(op: Any) -> bool:
+    """Check whether an operation decodes big-endian numbers of several bytes."""
+    return op.type == "DecodeRaw" and not op.get_attr("little_endian") and op.get_attr("out_type").size > 1
 
 
 def _is_length(tensor: Any) -> bool:

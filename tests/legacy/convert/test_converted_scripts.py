@@ -280,6 +280,35 @@ def test_raw_bytes_become_numbers(converted, tmp_path):
     assert sr.open(tmp_path / "corpus")["train"][0].image_raw.tolist() == [*range(12)]
 
 
+def test_big_endian_bytes_stay_bytes(tmp_path):
+    """A declared buffer is little-endian: numbers of the other order stay bytes, and the report says so."""
+    path = str(tmp_path / "records")
+    with tf.io.TFRecordWriter(path) as file:
+        message = tf.train.Example()
+        for name, dtype in (("big", ">i2"), ("small", "u1")):
+            message.features.feature[name].bytes_list.value.append(np.array([1, 2, 3], dtype).tobytes())
+        file.write(message.SerializeToString())
+
+    def input_fn():
+        serialized = v1.TFRecordReader().read(v1.train.string_input_producer([path], num_epochs=1))[1]
+        features = {name: tf.io.FixedLenFeature([], tf.string) for name in ("big", "small")}
+        features = tf.io.parse_single_example(serialized, features)
+        tensors = [
+            v1.decode_raw(features[name], dtype, little_endian=False)
+            for name, dtype in (("big", tf.int16), ("small", tf.uint8))
+        ]
+        return v1.train.batch(tensors, 1, shapes=[[3], [3]])
+
+    conversion = legacy.convert(input_fn)
+    script = conversion.write_data(tmp_path / "corpus")
+    [record] = sr.open(tmp_path / "corpus")["train"]
+    assert record.big == b"\0\1\0\2\0\3"
+    assert record.small.tolist() == [1, 2, 3]
+    difference = "decode_raw(little_endian=False): such features stay bytes; decode them in dataset.map()"
+    assert f"with --data: {difference}" in conversion.report.splitlines()
+    assert f"# {difference}" in script.splitlines()
+
+
 def test_what_has_no_records_has_no_data(converted, tmp_path):
     """Rows of CSV are no Examples; the way out is named."""
     conversion = converted(old_readers.csv_rows, "csv")
