@@ -60,7 +60,8 @@ class Conversion:
 
     Attributes:
         source: the source text of the module, which defines `inputs`.
-        files: mapping of file name to contents, for data files of the module; they store large constants.
+        files: mapping of suffix to contents, for data files beside the module, which store large constants: `.npz`
+            for `reader.npz` beside `reader.py`.
         report: a summary: whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the schema of the parsed records; None if no records are parsed.
@@ -88,7 +89,7 @@ class Conversion:
             OptionError: one of the files exists already.
         """
         target = Path(path)
-        for file in (target, *map(target.with_name, self.files)):
+        for file in (target, *map(target.with_suffix, self.files)):
             if file.exists():
                 raise OptionError(f"{file} exists; give another name, or remove it")
         _write(self.source, self.files, target)
@@ -306,8 +307,8 @@ def _lifted_source(module: str, text: str, graph_seed: int | None) -> str:
 
 def _write(source: str, files: dict[str, bytes], path: Path) -> None:
     path.write_text(source, encoding="utf-8")
-    for name, content in files.items():
-        path.with_name(name).write_bytes(content)
+    for suffix, content in files.items():
+        path.with_suffix(suffix).write_bytes(content)
 
 
 @contextlib.contextmanager

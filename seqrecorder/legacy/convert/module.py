@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.convert.trace import Trace
     from seqrecorder.legacy.subgraph import State
 
-ARRAYS = "constants.npz"
-"""File name of the large constants of a module."""
+ARRAYS = ".npz"
+"""Suffix of the file with the large constants of a module; the rest of its name is that of the module."""
 _LONGEST = 400
 """Constants with more values than this are stored in `ARRAYS`, not in the source text."""
 
@@ -228,7 +228,7 @@ class Module:
         """Return the source text of the module."""
         definitions = [line for name, text in self._constants.items() for line in fold(f"{name} = {text}")]
         if self.arrays:
-            definitions.append(f'with np.load(Path(__file__).with_name("{ARRAYS}")) as arrays:')
+            definitions.append(f'with np.load(Path(__file__).with_suffix("{ARRAYS}")) as arrays:')
             definitions += [f'    {name} = arrays["{name}"]' for name in self.arrays]
         order = [name for name in ("files", "batch_size", "num_epochs") if name in self.parameters]
         parameters = ", ".join(f"{name}={self.parameters[name]}" for name in order)
@@ -247,7 +247,7 @@ class Module:
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
-        """Return the contents of the module's data files by file name."""
+        """Return the contents of the module's data files by suffix."""
         if not self.arrays:
             return {}
         buffer = io.BytesIO()

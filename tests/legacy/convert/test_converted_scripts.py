@@ -326,11 +326,30 @@ def test_large_constants_stand_beside_the_module(tmp_path):
 
     conversion = legacy.convert(inputs)
     conversion.write(tmp_path / "reader.py")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["constants.npz", "reader.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reader.npz", "reader.py"]
     rows = np.concatenate([batch[0] for batch in module(tmp_path / "reader.py").inputs()])
     np.testing.assert_array_equal(rows, table)
-    with pytest.raises(OptionError, match=r"constants\.npz exists"):
-        conversion.write(tmp_path / "other.py")
+    (tmp_path / "reader.py").unlink()
+    with pytest.raises(OptionError, match=r"reader\.npz exists"):
+        conversion.write(tmp_path / "reader.py")
+
+
+def test_modules_of_one_directory_keep_their_constants(tmp_path):
+    """Each module of two calls has its own file, in one command too."""
+    script, written = tmp_path / "old_script.py", tmp_path / "reader.py"
+    script.write_text("""
+import numpy as np
+import tensorflow as tf
+
+
+def inputs(first):
+    [number] = tf.train.slice_input_producer([np.arange(first, first + 1000)], num_epochs=1, shuffle=False)
+    return tf.train.batch([number], 100)
+""")
+    calls = ["--call", "inputs(0)", "--call", "inputs(5000)"]
+    assert main(["legacy", "convert", str(script), *calls, "--write", str(written)]) == 0
+    for name, first in (("reader.py", 0), ("reader_2.py", 5000)):
+        assert next(iter(module(tmp_path / name).inputs()))[0] == first
 
 
 @pytest.mark.parametrize(
