@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _BATCHES = 100
+_MEND = "mend the file or record, or leave it out"
 _WAY_OUT = "write the reader yourself, and check it with seqrecorder.legacy.compare"
 
 
@@ -395,10 +396,12 @@ def _compare(
     if not olds[0].batches and not news[0].batches and paths is None:
         text = f"the function gives no batch{olds[0].why}, so nothing can be compared"
         raise LiftError(text, advice="check its arguments and the files that it reads")
-    if ordered:
-        return in_order(*runs[0])
     dropped = facts.recipe.dropped if facts.recipe else None
-    return by_records(olds, news, mixed=facts.mixed, proved=proved, dropped=dropped)
+    by_record = functools.partial(by_records, olds, news, mixed=facts.mixed, proved=proved, dropped=dropped)
+    comparison = in_order(*runs[0]) if ordered else by_record()
+    if not comparison.equal and all(run.why for run in (*olds, *news)):
+        raise LiftError(f"the data cannot be read{news[0].why}", advice=_MEND)
+    return comparison
 
 
 # Data -----------------------------------------------------------------------------------------------------

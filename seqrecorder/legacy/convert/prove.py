@@ -47,6 +47,7 @@ class Comparison:
         ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; graph optimisation turns divisions into multiplications.
+        error: the error with which both readers end, as text; empty if there is none.
     """
 
     batches: int
@@ -55,6 +56,7 @@ class Comparison:
     ended: bool = False
     sampled: bool = False
     rounded: bool = False
+    error: str = ""
 
     @property
     def equal(self) -> bool:
@@ -64,12 +66,16 @@ class Comparison:
     def __str__(self) -> str:
         if self.difference is not None:
             return f"different: {self.difference}"
+        bad = f"; then both end with an error{self.error}; the files hold something that cannot be read"
+        end = bad if self.error else ", to the end" * self.ended
+        if not self.batches:
+            return f"no batch to compare{end.removeprefix(', to the end')}"
         if self.sampled:
             return f"{self.batches} batches of the same kinds, whose records cannot be compared without their order"
         exact = "but for the rounding of floats" if self.rounded else "bit for bit"
         chance = "the same records in random order" + f", {exact}" * self.rounded
         how = f"in the same order, {exact}" if self.ordered else chance
-        return f"{self.batches} batches equal, {how}" + (", to the end" if self.ended else "")
+        return f"{self.batches} batches equal, {how}{end}"
 
 
 def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
@@ -172,7 +178,7 @@ def dataset_run(dataset: Any, most: int) -> Run:
             try:
                 element = next(iterator, None)
             except tf.errors.OpError as error:
-                element, why = None, f": {type(error).__name__}: {first_line(error)}"
+                element, why = None, _explain(error)
             if element is None:
                 return Run(batches, ended=True, why=why, sparse=_find_sparse(leaves))
             leaves = tf.nest.flatten(element)
@@ -222,15 +228,17 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
         except tf.errors.OutOfRangeError:
             ended = True
         except tf.errors.OpError as error:
-            ended, why = True, f": {type(error).__name__}: {first_line(error)}"
+            ended, why = True, _explain(error)
         coordinator.request_stop()
         try:
             coordinator.join(threads, stop_grace_period_secs=10, ignore_live_threads=True)
-        except tf.errors.CancelledError:
-            pass
         except Exception as error:  # noqa: BLE001 - whatever the threads raised
-            why = f": {type(error).__name__}: {first_line(error)}"
+            why = _explain(error) if ended and not isinstance(error, tf.errors.CancelledError) else why
     return Run(batches, ended, why, _find_sparse(trace.returned.leaves), _find_apart(trace.returned.tensors))
+
+
+def _explain(error: Exception) -> str:
+    return f": {type(error).__name__}: {first_line(error)[:300]}"
 
 
 def _find_apart(tensors: Sequence[Any]) -> list[list[int]]:
@@ -283,15 +291,13 @@ def in_order(old: Run, new: Run) -> Comparison:
                 return Comparison(number, f"batch {number}{difference}")
             rounded = True
     count = min(len(old.batches), len(new.batches))
-    ends = [run.ended and len(run.batches) == count for run in (old, new)]
-    if len(old.batches) != len(new.batches) and any(ends):
-        longer, shorter = ("old", "new") if ends[1] else ("new", "old")
-        why = new.why if ends[1] else old.why
-        return Comparison(count, f"the {shorter} reader ends after {count} batches{why}; the {longer} one goes on")
-    if (old.why or new.why) and bool(old.why) != bool(new.why):
-        which, why = ("old", old.why) if old.why else ("new", new.why)
-        return Comparison(count, f"the {which} reader ends after {count} batches with an error{why}")
-    return Comparison(count, ended=all(ends), rounded=rounded)
+    for (which, run), (rival, more) in itertools.permutations([("new", new), ("old", old)]):
+        longer = len(more.batches) > count
+        if run.ended and len(run.batches) == count and (longer or (run.why and not more.why)):
+            rest = ("ends later, with an error" if run.why and more.why else "goes on") if longer else "has no error"
+            return Comparison(count, f"the {which} reader ends after {count} batches{run.why}; the {rival} one {rest}")
+    ended = old.ended and new.ended and not new.why
+    return Comparison(count, ended=ended, rounded=rounded, error=new.why)
 
 
 def _difference(one: Batch, other: Batch, *, rtol: float = 0, atol: float = 0) -> str | None:

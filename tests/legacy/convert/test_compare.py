@@ -191,6 +191,52 @@ def test_readers_that_give_nothing(tmp_path):
         legacy.compare(input_fn, lambda: tf.data.TextLineDataset([str(tmp_path / "none")]))
 
 
+def numbers_of(path, batch=2, *, rest=False):
+    """Batches of the numbers in the lines of a file."""
+
+    def input_fn():
+        line = v1.TextLineReader().read(v1.train.string_input_producer([str(path)], num_epochs=1))[1]
+        return v1.train.batch([v1.string_to_number(line, tf.int32)], batch, allow_smaller_final_batch=rest)
+
+    return input_fn
+
+
+def test_an_error_in_the_data_is_no_end(tmp_path):
+    """Readers that both fail at a line are equal up to it; the comparison quotes the error."""
+    path = tmp_path / "lines"
+    path.write_text("1\n2\n3\n4\nabc\n6\n")
+    comparison = legacy.compare(numbers_of(path), legacy.lift(numbers_of(path)))
+    assert comparison.equal
+    assert not comparison.ended
+    assert str(comparison) == (
+        "2 batches equal, in the same order, bit for bit; then both end with an error: InvalidArgumentError: "
+        "StringToNumberOp could not correctly convert string: abc; the files hold something that cannot be read"
+    )
+    assert str(legacy.convert(numbers_of(path)).report).splitlines()[1] == f"on the data: {comparison}"
+    path.write_text("1\n2\n3\nabc\n5\n")
+    comparison = legacy.compare(numbers_of(path, rest=True), legacy.lift(numbers_of(path, rest=True)))
+    assert "could not correctly convert string: abc; the old one ends later, with an error" in str(comparison)
+    with pytest.raises(LiftError, match="the data cannot be read: Inv.*: abc; mend the file or record, or leave it ou"):
+        legacy.convert(numbers_of(path, rest=True))
+
+
+def test_an_error_beyond_the_compared_batches(tmp_path):
+    """A thread that reads ahead may fail behind the last batch that is compared."""
+    path = tmp_path / "lines"
+    path.write_text("1\n2\n3\n4\nabc\n")
+    assert legacy.compare(numbers_of(path), legacy.lift(numbers_of(path)), batches=1).equal
+    both = prove.Run([[np.arange(2)]], ended=True, why=": OpError: x"), prove.Run([[np.arange(2)]], ended=True)
+    text = "different: the old reader ends after 1 batches: OpError: x; the new one has no error"
+    assert str(prove.in_order(*both)) == text
+
+
+def test_no_batch_is_no_proof():
+    """Readers without a batch have nothing to compare, as files that were cut short may leave them."""
+    nothing = prove.Run([], ended=True)
+    assert str(prove.in_order(nothing, nothing)) == "no batch to compare"
+    assert str(prove.by_records([nothing], [nothing])) == "no batch to compare"
+
+
 def test_large_batches_are_few():
     """What two runs hold of large batches fits into memory."""
     dataset = tf.data.Dataset.from_tensors(tf.zeros([2_000_000])).repeat()
