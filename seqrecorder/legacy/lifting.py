@@ -240,19 +240,16 @@ def call_function(input_fn: Callable[[], Any]) -> Any:
         return input_fn()
     except AttributeError as error:
         if str(error).startswith("module 'tensorflow"):
-            raise LiftError(
-                f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})",
-                advice="import its module inside `with seqrecorder.legacy.compat():`",
-            ) from error
+            text = f"the function uses a name of TensorFlow 1, and finds TensorFlow 2 ({error})"
+            raise LiftError(text, advice="import its module inside `with seqrecorder.legacy.compat():`") from error
         raise
     except RuntimeError as error:
         if "EagerTensor" not in str(error):
             raise
         here = [at for at in traceback.extract_tb(error.__traceback__) if not at.filename.startswith(packages())][-1]
-        raise LiftError(
-            f"{here.filename}, line {here.lineno} uses a variable or tensor that was made outside of the function",
-            advice="make it in the function, such as by tf.train.get_or_create_global_step()",
-        ) from error
+        text = f"{here.filename}, line {here.lineno} uses a variable or tensor that was made outside of the function"
+        advice = "make it in the function, such as by tf.train.get_or_create_global_step()"
+        raise LiftError(text, advice=advice) from error
 
 
 def translate(

@@ -51,10 +51,8 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     import tensorflow as tf
 
     if tf.executing_eagerly():
-        raise LiftError(
-            "eager execution is on, so there is no graph",
-            advice="call it inside `with tf.Graph().as_default():`, or iterate over the dataset",
-        )
+        advice = "call it inside `with tf.Graph().as_default():`, or iterate over the dataset"
+        raise LiftError("eager execution is on, so there is no graph", advice=advice)
     lifted = dataset if isinstance(dataset, Lifted) else Lifted(dataset, ())
     specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
     take = _taking(lifted.dataset)

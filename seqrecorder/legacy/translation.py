@@ -101,10 +101,8 @@ class Translation:
         self._returned = {part.name for tensor in tensors for part in tensors_of(tensor)}
         section = self._cut(tensors)
         if not section.pulls:
-            raise LiftError(
-                "the returned tensors depend on no queue or reader",
-                advice="return tensors that come out of a queue; constants need no lift",
-            )
+            advice = "return tensors that come out of a queue; constants need no lift"
+            raise LiftError("the returned tensors depend on no queue or reader", advice=advice)
         dataset = self._section(section, _RETURNED, 1)
         if section.inner:
             original = f"{len(section.inner)} operations on the elements"

@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import inspect
 import itertools
+import keyword
 import random
 import sys
 import tempfile
@@ -60,7 +61,8 @@ class Conversion:
     """TensorFlow 1 input function, converted to a TensorFlow 2 reader.
 
     Attributes:
-        source: the source text of the module, which defines `inputs`.
+        source: the source text of the module, which defines `inputs`; empty if it would have to import a lifted
+            function that no module defines under a name.
         files: mapping of suffix to contents, for data files beside the module, which store large constants: `.npz`
             for `reader.npz` beside `reader.py`.
         report: a summary: whether the function was printed, or why not, and the result of the proof.
@@ -87,8 +89,11 @@ class Conversion:
             path: the path of the new Python file.
 
         Raises:
-            OptionError: one of the files exists already.
+            OptionError: one of the files exists already, or the module would have to import a function that is not
+                defined under a name.
         """
+        if not self.source:
+            raise OptionError("the module imports the lifted function: define it in a file of its own, with a name")
         target = Path(path)
         for file in (target, *map(target.with_suffix, self.files)):
             if file.exists():
@@ -287,13 +292,18 @@ def _build_report(lines: list[str], lifted: Lifted, trace: Trace, facts: Facts) 
 
 def _lifted_source(module: str, text: str, graph_seed: int | None) -> str:
     seed = "" if graph_seed is None else f", graph_seed={graph_seed}"
+    called = text.partition("(")[0]
+    if module == "__main__" or not called.replace(".", "").isidentifier():
+        return ""
+    by_name = all(part.isidentifier() and not keyword.iskeyword(part) for part in module.split("."))
     lines = [
         f'"""{_title(text).replace("by tf.data", "by its queues in tf.data")}"""',
         "",
+        *([] if by_name else ["import importlib", ""]),
         "import seqrecorder as sr",
         "",
         "with sr.legacy.compat():",
-        f"    import {module} as old",
+        f"    import {module} as old" if by_name else f'    old = importlib.import_module("{module}")',
         "",
         "",
         "def inputs():",

@@ -413,6 +413,38 @@ def test_readers_that_divide_files_stay_lifted(files):
     assert "several operations take from its source" in conversion.report
 
 
+LIFTED = LINES.replace("[line]", "[tf.py_func(lambda text: text, [line], tf.string)]").replace(
+    "batch_size)\n", "batch_size, shapes=[[]])\n"
+)
+
+
+@pytest.mark.parametrize("name", ["old-reader", "02_lifted", "class", "lifted_lines"])
+def test_lifted_modules_import_scripts_of_any_name(files, tmp_path, monkeypatch, name):
+    """A lifted function stays in its script, whose name need not be one of Python."""
+    (tmp_path / f"{name}.py").write_text(LIFTED)
+    call = ["--call", f"lines({files['text']}, 2)", "--write", str(tmp_path / "reader.py")]
+    assert main(["legacy", "convert", str(tmp_path / f"{name}.py"), *call]) == 0
+    monkeypatch.syspath_prepend(tmp_path)
+    assert next(iter(module(tmp_path / "reader.py").inputs())).shape == (2,)
+    assert ("import lifted_lines as old" in (tmp_path / "reader.py").read_text()) == (name == "lifted_lines")
+    del sys.modules[name]
+
+
+def test_lifted_functions_without_a_name_are_not_written(files, tmp_path):
+    """A module cannot import a lambda, a local function, or a function of the program that runs."""
+    namespace = {"__name__": "__main__"}
+    with legacy.compat():
+        exec(LIFTED, namespace)  # noqa: S102 - ours
+    lines = namespace["lines"]
+    for function, arguments in ((lambda: lines(files["text"], 2), ()), (lines, (files["text"], 2))):
+        conversion = legacy.convert(function, *arguments)
+        assert conversion.source == ""
+        assert not conversion.printed
+        with pytest.raises(OptionError, match="define it in a file of its own, with a name"):
+            conversion.write(tmp_path / "reader.py")
+    assert not any(tmp_path.iterdir())
+
+
 def test_lines_that_tf_data_splits_otherwise(tmp_path):
     """Carriage returns inside of lines: the module reads as TensorFlow 1 did."""
     path = tmp_path / "lines.txt"
