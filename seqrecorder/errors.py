@@ -277,7 +277,7 @@ def first_line(error: BaseException) -> str:
     cause = re.match(r"(?m)Graph execution error:(?s:.*?)^Node: .*\n(?:\d+ root .*\n\s*\(0\) \w+:\s+)?(.+)", text)
     lines = (cause[1] if cause else text).splitlines() or [type(error).__name__]
     # TensorFlow escapes the quotes in the strings of an assertion.
-    return re.sub(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w+\]", "", lines[0]).replace("\\'", "'")
+    return re.sub(r"\{\{function_node [^}]*\}\}\s*|\s*\[Op:\w+\](?: name: ?)?", "", lines[0]).replace("\\'", "'")
 
 
 def did_you_mean(name: object, candidates: Iterable[str]) -> str:

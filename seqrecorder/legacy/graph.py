@@ -89,11 +89,9 @@ def source_of(tensor: Any) -> Any:
         if name:  # operations that share a name share the queue
             return next(o for o in op.graph.get_operations() if o.type == op.type and o.get_attr("shared_name") == name)
         return op
-    raise LiftError(
-        f"expected a queue or a reader, got an operation of type {op.type}",
-        advice="choose the queue in Python, before the graph is built, and lift once for each choice",
-        op=op.name,
-    )
+    text = f"expected a queue or a reader, got an operation of type {op.type}"
+    advice = "choose the queue in Python, before the graph is built, and lift once for each choice"
+    raise LiftError(text, advice=advice, op=op.name)
 
 
 def describe(op: Any) -> str:
@@ -171,11 +169,9 @@ class Runners:
             LiftError: no queue runner fills the queue, or one fills it from Python code.
         """
         if queue.name in self._python:
-            raise LiftError(
-                f"the queue is filled by {self._python[queue.name]}, which runs Python",
-                advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue the result of a tf.py_func",
-                op=queue.name,
-            )
+            text = f"the queue is filled by {self._python[queue.name]}, which runs Python"
+            advice = f"{_advice(queue)}; or, in a plain QueueRunner, enqueue the result of a tf.py_func"
+            raise LiftError(text, advice=advice, op=queue.name)
         feeds = self.filled.get(queue.name)
         if feeds:
             return feeds
@@ -204,11 +200,9 @@ class Runners:
         for op in dict.fromkeys(ops):
             enqueues, after = _run_by(op, queue)
             if len(enqueues) != 1:
-                raise LiftError(
-                    f"a thread runs {op.name!r}, which fills the queue {len(enqueues)} times at once",
-                    advice="give the QueueRunner one enqueue operation for each thread",
-                    op=queue.name,
-                )
+                text = f"a thread runs {op.name!r}, which fills the queue {len(enqueues)} times at once"
+                advice = "give the QueueRunner one enqueue operation for each thread"
+                raise LiftError(text, advice=advice, op=queue.name)
             components, many, keep = enqueues[0]
             feed = Feed(op, tuple(after), tuple(map(_component, components)), many, keep, ops.count(op))
             self.filled.setdefault(queue.name, []).append(feed)
@@ -237,21 +231,15 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
         queue = aside.pop(kept)
         filling = [*back_from(getattr(op, "op", op) for op in kept.enqueue_ops)]
         if any(op.type in PYTHON for op in filling):
-            raise LiftError(
-                f"a Python function fills the queue, and {others[queue]!r} takes from it, too",
-                advice="take from it once, for both; or remove the operation that nothing needs",
-                op=queue.name,
-                location=location_of(queue),
-            )
+            text = f"a Python function fills the queue, and {others[queue]!r} takes from it, too"
+            advice = "take from it once, for both; or remove the operation that nothing needs"
+            raise LiftError(text, advice=advice, op=queue.name, location=location_of(queue))
         others |= {source: others[queue] for op in filling if is_pull(op) for source in sources_of(op)}
     for runner, queue in aside.items():
         if runner._runs_per_session:  # noqa: SLF001 - number of running threads by session
-            raise LiftError(
-                "its threads have started, and would take records from the dataset",
-                advice="lift before tf.train.start_queue_runners",
-                op=queue.name,
-                location=location_of(queue),
-            )
+            text = "its threads have started, and would take records from the dataset"
+            advice = "lift before tf.train.start_queue_runners"
+            raise LiftError(text, advice=advice, op=queue.name, location=location_of(queue))
     for runner in aside:
         runners.remove(runner)
         runner.create_threads = lambda *_, **__: []  # scripts may call this method of each runner
@@ -323,11 +311,9 @@ def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
                 continue
             wanted = [name for name in node.input if not name.startswith("^")]
             if not set(wanted) <= set(names):
-                raise LiftError(
-                    "tensors are computed inside the tf.cond that fills the queue",
-                    advice="compute them before it, so that the branch only enqueues",
-                    op=op.name,
-                )
+                text = "tensors are computed inside the tf.cond that fills the queue"
+                advice = "compute them before it, so that the branch only enqueues"
+                raise LiftError(text, advice=advice, op=op.name)
             tensors = [arguments[names.index(name)] for name in wanted]
             if _leads_to(tensors[0], queue):
                 yield tuple(tensors[1:]), ENQUEUES[node.op], (op.inputs[0], value)

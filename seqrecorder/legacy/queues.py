@@ -96,11 +96,9 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
     """
     for op in back_from(keep.op for keep in feed.selects):
         if op in section.stateful:
-            raise LiftError(
-                f"{op.type} {op.name!r} decides at random what is enqueued, and several operations dequeue",
-                advice="take from the source once, and use the result in each place",
-                op=queue.name,
-            )
+            text = f"{op.type} {op.name!r} decides at random what is enqueued, and several operations dequeue"
+            advice = "take from the source once, and use the result in each place"
+            raise LiftError(text, advice=advice, op=queue.name)
 
 
 def describe_put(feed: Feed) -> list[str]:

@@ -166,11 +166,9 @@ def cut_section(
     for op in section.limits:
         users = [user for user in op.outputs[0].consumers() if user.name in section.inner]
         if users:
-            raise LiftError(
-                f"the epoch counter is used by {users[0].name!r}",
-                advice="count the elements of the lifted dataset with tf.data.Dataset.enumerate",
-                op=op.name,
-            )
+            text = f"the epoch counter is used by {users[0].name!r}"
+            advice = "count the elements of the lifted dataset with tf.data.Dataset.enumerate"
+            raise LiftError(text, advice=advice, op=op.name)
     operations = [*section.pulls, *section.inner.values()]
     order = {op.name: number for number, op in enumerate(operations[0].graph.get_operations())} if operations else {}
     section.pulls.sort(key=lambda op: order[op.name])
@@ -253,11 +251,9 @@ def constants(tensors: Sequence[Any], state: State, datasets: Container[str] = (
         return known
     section = cut_section(tensors, (), datasets, state.feed)
     if section.pulls or section.stateful:
-        raise LiftError(
-            "expected a constant, such as a batch size, got a number that is random or read from a queue",
-            advice="take single elements, and batch the lifted dataset",
-            op=tensors[0].op.name,
-        )
+        text = "expected a constant, such as a batch size, got a number that is random or read from a queue"
+        advice = "take single elements, and batch the lifted dataset"
+        raise LiftError(text, advice=advice, op=tensors[0].op.name)
     return [value.numpy() for value in tf.function(lambda: run_section(section, [], state), autograph=False)()]
 
 
@@ -415,11 +411,9 @@ class State:
         except tf.errors.OpError as error:
             self.close()
             message = error.message.removeprefix("Graph execution error:").strip()
-            raise LiftError(
-                f"it cannot be initialised: {first_line(ValueError(message))}",
-                advice="initialise it in the input function; lift(..., feed={name: value}) gives placeholders values",
-                op=op.name,
-            ) from error
+            text = f"it cannot be initialised: {first_line(ValueError(message))}"
+            advice = "initialise it in the input function; lift(..., feed={name: value}) gives placeholders values"
+            raise LiftError(text, advice=advice, op=op.name) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
         """Run the initialisers of a variable or table once, after the initialisers that they depend on.

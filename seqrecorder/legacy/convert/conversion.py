@@ -9,6 +9,7 @@ import inspect
 import itertools
 import keyword
 import random
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.errors import LiftError, OptionError, SchemaMismatchError
 from seqrecorder.legacy.convert.module import join
 from seqrecorder.legacy.convert.parsing import read_parse
 from seqrecorder.legacy.convert.pipeline import Facts, Pipeline, is_swapped
@@ -27,6 +28,7 @@ from seqrecorder.legacy.convert.prove import (
     by_records,
     cut_files,
     dataset_run,
+    explain,
     fixed_order,
     fixed_random_numbers,
     in_order,
@@ -137,6 +139,8 @@ class Conversion:
         """
         if self.schema is None:
             text = "the function parses no Example and no SequenceExample, so there is no record class"
+            if self._facts.several:
+                text = "the function reads several lists of files, so there is no single record class"
             advice = "write its output: sr.write takes dictionaries, sr.from_csv the rows of a CSV file"
             raise LiftError(text, advice=advice)
         with _copy_records(self._facts) as path:
@@ -373,7 +377,8 @@ def _prove(
             takes_files = "files" in inspect.signature(module.inputs).parameters
             if not facts.files or facts.reader is None or not takes_files or datasets_of(facts.reader.graph):
                 continue
-            cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
+            with _refuse_unreadable():
+                cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
             paths = dict(zip(facts.files, cut, strict=True))
             paths |= {facts.pattern: str(directory / "*")} if facts.pattern is not None else {}
             new = functools.partial(module.inputs, files=cut)
@@ -414,6 +419,18 @@ def _compare(
     return comparison
 
 
+@contextlib.contextmanager
+def _refuse_unreadable() -> Iterator[None]:
+    """Raise `LiftError` for an error of the files that the block reads."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.OpError, SchemaMismatchError) as error:
+        why = re.sub(r"\S*/records\.tfrecord: ", "", explain(error))  # the copy of the records
+        raise LiftError(f"the data cannot be read{why}", advice=_MEND) from error
+
+
 # Data -----------------------------------------------------------------------------------------------------
 
 
@@ -422,7 +439,7 @@ def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
     """Copy the serialized records of all files to one TFRecord file, at most `most` (-1 for all)."""
     import tensorflow as tf
 
-    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
+    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory, _refuse_unreadable():
         path = str(Path(directory, "records.tfrecord"))
         with eagerly(), tf.io.TFRecordWriter(path) as writer:
             read = reading(facts.reader, keyed=True)
@@ -448,7 +465,7 @@ def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]
 
 def _infer_schema(facts: Facts) -> Schema | None:
     """Infer the schema of the parsed records from the first 1,000; return None if no records are parsed."""
-    if not facts.parses or not facts.files or facts.reader is None:
+    if not facts.parses or not facts.files or facts.reader is None or facts.several:
         return None
     from seqrecorder.sources.foreign import infer
 

@@ -50,6 +50,7 @@ class Facts:
         files: the input paths, in order; empty if no files are read.
         pattern: the glob pattern passed to `tf.train.match_filenames_once`, if any.
         reader: the operation that reads the files.
+        several: whether other operations read other files.
         limit: the number of epochs; None if unlimited or unknown.
         batch: the batch size; None if there are no batches.
         rest: whether a smaller last batch is kept.
@@ -63,6 +64,7 @@ class Facts:
     files: list[str] = attrs.field(factory=list)
     pattern: str | None = None
     reader: Any = None
+    several: bool = False
     limit: int | None = None
     batch: int | None = None
     rest: bool = True
@@ -434,7 +436,8 @@ class Pipeline:
         reads = [op for each in readers for op in consumers(each) if op.type in READS]
         keyed = any(self._is_used(op.outputs[0]) for op in reads)
         self._contents(queue, variable)
-        self.facts.reader = reader
+        self.facts.several |= self.facts.reader is not None
+        self.facts.reader = self.facts.reader if self.facts.several else reader
         count = self.number(pull.inputs[2]) if pull.type == "ReaderReadUpToV2" else None
         self._reading(reader, variable, keyed=keyed, count=count, readers=len(readers))
         self._tail = None

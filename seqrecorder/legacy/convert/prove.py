@@ -177,8 +177,8 @@ def dataset_run(dataset: Any, most: int) -> Run:
         while _goes_on(batches, most, until):
             try:
                 element = next(iterator, None)
-            except tf.errors.OpError as error:
-                element, why = None, _explain(error)
+            except (tf.errors.OpError, UnicodeDecodeError) as error:
+                element, why = None, explain(error)
             if element is None:
                 return Run(batches, ended=True, why=why, sparse=_find_sparse(leaves))
             leaves = tf.nest.flatten(element)
@@ -227,17 +227,20 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
                 batches.append([_array(part) for part in session.run(names, options=options)])
         except tf.errors.OutOfRangeError:
             ended = True
-        except tf.errors.OpError as error:
-            ended, why = True, _explain(error)
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            ended, why = True, explain(error)
         coordinator.request_stop()
         try:
             coordinator.join(threads, stop_grace_period_secs=10, ignore_live_threads=True)
         except Exception as error:  # noqa: BLE001 - whatever the threads raised
-            why = _explain(error) if ended and not isinstance(error, tf.errors.CancelledError) else why
+            why = explain(error) if ended and not isinstance(error, tf.errors.CancelledError) else why
     return Run(batches, ended, why, _find_sparse(trace.returned.leaves), _find_apart(trace.returned.tensors))
 
 
-def _explain(error: Exception) -> str:
+def explain(error: Exception) -> str:
+    """Describe an error of TensorFlow; if Python could not decode it, the error quotes bytes of the data."""
+    if isinstance(error, UnicodeDecodeError):
+        error = ValueError(error.object.decode(errors="backslashreplace"))
     return f": {type(error).__name__}: {first_line(error)[:300]}"
 
 

@@ -445,6 +445,65 @@ def test_lifted_functions_without_a_name_are_not_written(files, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+def _records(path, *records):
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for record in records:
+            file.write(record)
+    return path
+
+
+def _example(**values):
+    message = tf.train.Example()
+    for name, numbers in values.items():
+        message.features.feature[name].int64_list.value.extend(numbers)
+    return message.SerializeToString()
+
+
+def parsed(paths, features, batch=1, **options):
+    """Batches of the features in some files of Examples."""
+    queue = v1.train.string_input_producer([*map(str, paths)], num_epochs=1, **{"shuffle": False, **options})
+    example = tf.io.parse_single_example(v1.TFRecordReader().read(queue)[1], features)
+    return v1.train.batch([example[name] for name in sorted(features)], batch, dynamic_pad=True)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (None, "NotFoundError: .*bad; No such file or directory; mend the file or record"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-3]), "DataLossError: truncated record at 0"),
+        (lambda path: _records(path, b"\xff no message"), "read: SchemaMismatchError: unknown: the bytes are neither"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, bad, message):
+    """A missing or damaged file after a good one is named as such, also if its bytes are no text."""
+    paths = [_records(tmp_path / "good", _example(x=[1])), tmp_path / "bad"]
+    if bad is not None:
+        bad(_records(paths[1], _example(x=[2])))
+    with pytest.raises(LiftError, match=message):
+        legacy.convert(parsed, paths, {"x": tf.io.FixedLenFeature([1], tf.int64)})
+
+
+def test_bytes_that_are_no_text_are_quoted(tmp_path):
+    """TensorFlow quotes a record that is no message, which Python cannot decode."""
+    path = _records(tmp_path / "bad", b"\xff no message")
+    with pytest.raises(LiftError, match=r"gives no batch: ValueError: Could not .* value: '\\xff no message', so"):
+        legacy.convert(parsed, [path], {"x": tf.io.FixedLenFeature([1], tf.int64)})
+
+
+def test_two_kinds_of_files(files, tmp_path):
+    """Files of one reader are cut as it reads them, those of another stay whole; there is no one class of records."""
+
+    def inputs():
+        examples = parsed([_records(tmp_path / "good", _example(x=[1]))], {"x": tf.io.FixedLenFeature([1], tf.int64)})
+        queue = v1.train.string_input_producer(files["text"], num_epochs=1, shuffle=False)
+        return v1.train.batch([v1.TextLineReader().read(queue)[1], examples[0]], 1)
+
+    conversion = legacy.convert(inputs)
+    assert "on its first records: 1 batches equal" in conversion.report
+    with pytest.raises(LiftError, match="the function reads several lists of files"):
+        conversion.write_data(tmp_path / "corpus")
+
+
 def test_lines_that_tf_data_splits_otherwise(tmp_path):
     """Carriage returns inside of lines: the module reads as TensorFlow 1 did."""
     path = tmp_path / "lines.txt"
