@@ -138,10 +138,7 @@ def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -
     names = tuple(tensor.name for tensor in tensors)
     for source in sorted(sources & emptied.keys()):
         if emptied[source] != names:
-            raise LiftError(
-                f"{', '.join(emptied[source])} was lifted before: each lift yields all elements of the source",
-                advice="lift what one operation takes together, as a tuple; give others a queue of their own",
-                op=source,
-                location=location_of(graph.get_operation_by_name(source)),
-            )
+            text = f"{', '.join(emptied[source])} was lifted before: each lift yields all elements of the source"
+            advice = "lift what one operation takes together, as a tuple; give others a queue of their own"
+            raise LiftError(text, advice=advice, op=source, location=location_of(graph.get_operation_by_name(source)))
     emptied.update(dict.fromkeys(sources, names))

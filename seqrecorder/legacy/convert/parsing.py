@@ -80,6 +80,17 @@ def read_parse(op: Any) -> Parse:
     return parse
 
 
+def flat_shapes(op: Any) -> dict[str, list[int | None]]:
+    """Return the declared shapes of dense features that the inferred fields lack, by feature name."""
+    import tensorflow as tf
+
+    inputs, known = group_tensors(op, op.op_def.input_arg, op.inputs), dict[str, list[int | None]]()
+    for prefix in ("",) if op.type == PARSERS[0] else ("context_", "feature_list_"):
+        shapes = [tf.TensorShape(shape).as_list() for shape in op.get_attr(f"{prefix}dense_shapes")]
+        known |= dict(zip(_texts(inputs[f"{prefix}dense_keys"]), shapes, strict=True))
+    return {name: shape for name, shape in known.items() if len(shape) > 1 or shape == [1]}
+
+
 def group_tensors(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Sequence[Any]]:
     """Group the input or output tensors of an operation by the argument names of its definition."""
     groups, position = {}, 0

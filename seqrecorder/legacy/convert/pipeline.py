@@ -10,7 +10,7 @@ import numpy as np
 
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.module import Function, Module
-from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
+from seqrecorder.legacy.convert.parsing import PARSERS, flat_shapes, read_parse
 from seqrecorder.legacy.convert.text import NotPrintableError, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import (
@@ -57,6 +57,7 @@ class Facts:
         recipe: the parameters of the buckets or segments; None without them.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
+        mixes: whether the order of the files is shuffled.
         unlike: messages on how batches differ from those of `sr.read`, with advice.
         mixed: whether the values of a record may depend on its batch or on the thread that reads it.
     """
@@ -71,16 +72,21 @@ class Facts:
     recipe: Recipe | None = None
     parses: list[Any] = attrs.field(factory=list)
     shuffles: list[int] = attrs.field(factory=list)
+    mixes: bool = False
     unlike: list[str] = attrs.field(factory=list)
     mixed: bool = False
 
     def differences(self) -> list[str]:
         """Describe how a dataset of the records and its batches differ from what the function returns."""
         operations = self.reader.graph.get_operations() if self.parses and self.reader is not None else ()
-        return [*self.unlike, *[_SWAPPED] * any(map(is_swapped, operations))]
+        shapes = {name: shape for op in self.parses for name, shape in flat_shapes(op).items()}
+        flat = [f"{name!r} comes without its shape {n}: reshape it in dataset.map()" for name, n in shapes.items()]
+        swapped = [_SWAPPED] * any(map(is_swapped, operations))
+        return [*self.unlike, *swapped, *flat, *[_FILES] * (self.mixes and not self.shuffles)]
 
 
 _SWAPPED = "decode_raw(little_endian=False): such features stay bytes; decode them in dataset.map()"
+_FILES = "the function shuffles its files; sr.read keeps their order: add shuffle=, a number of records"
 _LEFT_OUT = "the function leaves out records (keep_input); sr.read reads all: use sr.open(...)[...].where(...)"
 _PIECES = "enqueue_many divides what is read; sr.read gives whole records: leave out batch=, and unbatch()"
 _NO_LENGTH = "the function selects a bucket by a value of its own; sr.Bucket, by a list's length: compare them"
@@ -386,6 +392,7 @@ class Pipeline:
             epochs = self.module.parameter("num_epochs", epochs)
         seed = (0, 0) if shuffle is None else seeds(shuffle) or (0, 0)
         source = self._slices(tensors, values)
+        self.facts.mixes |= source == "files" and shuffle is not None and count > 1
         if shuffle is not None and any(seed) and count > 1:
             graph_seed = "" if seed[0] == DEFAULT_SEED else f", graph_seed={seed[0]}"
             repeats = "" if epochs is None else f"num_epochs={epochs}, "

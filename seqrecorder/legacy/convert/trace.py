@@ -102,11 +102,9 @@ def _no_session() -> Iterator[None]:
             here = here.f_back or here
         if not here.f_code.co_filename.startswith(ours):
             session._session = None  # noqa: SLF001 - its __del__ reads it
-            raise LiftError(
-                "the function starts a Session before it returns its tensors",
-                advice="name the function that builds the input tensors, not the one that trains",
-                location=f"{here.f_code.co_filename}, line {here.f_lineno}",
-            )
+            text = "the function starts a Session before it returns its tensors"
+            advice = "name the function that builds the input tensors, not the one that trains"
+            raise LiftError(text, advice=advice, location=f"{here.f_code.co_filename}, line {here.f_lineno}")
         making(session, *arguments, **named)
 
     with mock.patch.object(BaseSession, "__init__", make):

@@ -466,6 +466,28 @@ def parsed(paths, features, batch=1, **options):
     return v1.train.batch([example[name] for name in sorted(features)], batch, dynamic_pad=True)
 
 
+def test_shapes_and_the_order_of_files_are_differences(tmp_path):
+    """The drafted class has no shapes of several dimensions, and `sr.read` keeps the order of the files."""
+    paths = [_records(tmp_path / name, _example(m=range(6), one=[1], pair=[1, 2], v=range(4))) for name in "ab"]
+    features = {
+        "m": tf.io.FixedLenFeature([2, 3], tf.int64),
+        "one": tf.io.FixedLenFeature([1], tf.int64),
+        "pair": tf.io.FixedLenFeature([2], tf.int64),
+        "v": tf.io.FixedLenSequenceFeature([2], tf.int64, allow_missing=True),
+    }
+    conversion = legacy.convert(parsed, paths, features, shuffle=True)
+    reported = [line for line in conversion.report.splitlines() if line.startswith("with --data: ")]
+    assert reported == [
+        "with --data: 'm' comes without its shape [2, 3]: reshape it in dataset.map()",
+        "with --data: 'one' comes without its shape [1]: reshape it in dataset.map()",
+        "with --data: 'v' comes without its shape [None, 2]: reshape it in dataset.map()",
+        "with --data: the function shuffles its files; sr.read keeps their order: add shuffle=, a number of records",
+    ]
+    script = conversion.write_data(tmp_path / "corpus")
+    assert 'pair: np.ndarray = sr.context("int64", shape=(2,))' in script
+    assert all(line.replace("with --data: ", "# ") in script.splitlines() for line in reported)
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
