@@ -95,10 +95,12 @@ def predict(
     schema = origin.schema.select(options.get("fields"))
     kept = _Kept.of(schema, batch, keep, options)
     of_inputs = _groups_of(inputs, schema)
+    rates = {group: schema.rates[group] for group in of_inputs.values() if group in schema.rates}
+    of_output = [*of_inputs.values(), *(followed for followed, _ in rates.values())]
     chosen = None if steps_of is None else schema[steps_of].group
-    if steps_of is not None and not (schema[steps_of].is_list and chosen in of_inputs.values()):
+    if steps_of is not None and not (schema[steps_of].is_list and chosen in of_output):
         raise OptionError(f"steps_of: expected a feature list of the length of an input, got {steps_of!r}")
-    groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
+    groups = list(dict.fromkeys(group for group in (*of_output, *kept.groups) if group is not None))
     ids, numbered = _identities(batch, schema)
     numbered += ["horizon_length"] if kept.ahead else []
     names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.fields, *kept.masks.values())
@@ -112,12 +114,10 @@ def predict(
         values = kept.stored(others[len(groups) + len(numbered) :])
         every = list(map(keras.ops.convert_to_numpy, keras.tree.flatten(call(features)[0])))
         if len(every) != 1 or every[0].shape[:1] != index.shape[:1]:
-            raise OptionError(
-                f"predict: expected one output of {len(index)} rows, got {[value.shape for value in every]}; of "
-                "several outputs, predict with one: keras.Model(model.inputs, model.outputs[0])"
-            )
+            text = f"predict: expected one output of {len(index)} rows, got {[value.shape for value in every]}; of "
+            raise OptionError(f"{text}several outputs, predict with one: keras.Model(model.inputs, model.outputs[0])")
         outputs = every[0]
-        widths = _widths(inputs, features, of_inputs)
+        widths = _widths(inputs, features, of_inputs, rates)
         if gives_steps is None and chosen is None and outputs.shape[1:2] in {(width,) for width in widths.values()}:
             gives_steps = _gives_steps(model, inputs, features, of_inputs)
         group = _group_of_output(outputs, {} if gives_steps is False else widths, chosen)
@@ -215,10 +215,11 @@ def _is_one(inputs: Any) -> bool:
     return isinstance(inputs, str) or not isinstance(inputs, (Mapping, Sequence))
 
 
-def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[str, int]:
-    """Map each alignment group to its number of padded steps in a batch."""
+def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str], rates: Mapping[str, Any]) -> dict[str, int]:
+    """Map each alignment group, also those that inputs follow at a rate, to its number of padded steps in a batch."""
     parts = {0: features} if _is_one(inputs) else features
-    return {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
+    own = {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
+    return {followed: own[group] // rate for group, (followed, rate) in rates.items()} | own
 
 
 def _gives_steps(model: Any, names: Any, features: Any, of_inputs: Mapping[Any, str]) -> bool:

@@ -708,3 +708,34 @@ def test_outputs_of_subclassed_models_are_told_apart(tmp_path: Path, of_steps: b
     inputs = {"share": "share", "ids": "ids"}
     results = sr.keras.predict(Scores(), tmp_path / "data", batch=sr.Pad(batch_size), inputs=inputs)
     assert [result.shape for result in results] == [(n,) if of_steps else (5,) for n in lengths]
+
+
+@sr.record
+class Night:
+    key: str = sr.context(str, key=True)
+    stage: np.ndarray = sr.feature_list("int64")
+    eeg: np.ndarray = sr.feature_list("float32", align="eeg", per_step=4)
+
+
+WITH_RATES = [
+    *((batch, {}) for batch in (sr.Pad(2), sr.Bucket(2), sr.TokenBudget(20), sr.Unroll(2, 4), sr.Pack(16, 2))),
+    (sr.Window(5), {"join": True}),
+]
+
+
+@pytest.mark.parametrize("keep", [(), ("stage",)], ids=["alone", "kept"])
+@pytest.mark.parametrize(("batch", "options"), WITH_RATES)
+def test_outputs_have_the_steps_that_an_input_follows_at_a_rate(
+    tmp_path: Path, batch: Any, options: dict[str, Any], keep: tuple[str, ...]
+) -> None:
+    """Of a model that reads samples alone, an output for each step of the other lists is cut to the record's steps."""
+    nights = [Night(f"n{steps}", range(steps), np.arange(4 * steps)) for steps in (7, 10, 3)]
+    sr.write(nights, tmp_path / "nights")
+    samples = keras.Input((None,))
+    means = keras.layers.AveragePooling1D(4)(keras.layers.Reshape((-1, 1))(samples))
+    model = keras.Model(samples, means)
+    results = sr.keras.predict(model, tmp_path / "nights", batch=batch, inputs="eeg", keep=keep, **options)
+    for night, result in zip(nights, results, strict=True):
+        got = result["prediction"] if keep else result
+        np.testing.assert_allclose(got[:, 0], night.eeg.reshape(-1, 4).mean(1), rtol=1e-6)
+        assert not keep or result["stage"].tolist() == night.stage.tolist()
