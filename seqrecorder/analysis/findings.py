@@ -458,7 +458,8 @@ def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
     if 2 * (last - first) > end - begin:
         return ""
     start, stop = first * facts.width, (last + 1) * facts.width - 1
-    return f", 90% of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
+    more = " and later" if last == counts.size - 1 else f" to {stop:,}" if start < stop else ""
+    return f", 90% of them at step{'s' * bool(more)} {start:,}{more}"
 
 
 def _records_in(counts: Mapping[str, int]) -> str:

@@ -436,9 +436,8 @@ def _missing(facts: Survey, stats: Stats, shown: Sequence[str]) -> str:
             strip[name] = (counts / np.maximum(1, steps))[: max(1, np.count_nonzero(steps))]
     if not rows:
         return "<p>No value is missing, and no field is None.</p>"
-    counted = table(
-        "Missing values by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
-    )
+    columns = ("field", "NaN or NaT values", "records without the field")
+    counted = table("Missing values by split", columns, rows, summary="")
     if not strip:
         return counted
     caption = "Share of steps with a missing value, by step"

@@ -428,3 +428,17 @@ def test_hostile_data_do_nothing_in_a_browser(browser, wide, tmp_path):
     assert checked["problems"] == []
     assert checked["title"].startswith("Report on ")
     assert not {event["method"] for event in browser.events} & {"Page.javascriptDialogOpening", "Log.entryAdded"}
+
+
+@sr.record
+class Sampled:
+    stage: np.ndarray = sr.feature_list("int64")
+    sound: np.ndarray = sr.feature_list("float32", align=None)
+
+
+def test_missing_values_beyond_the_usual_length_are_later(tmp_path):
+    """A list that is much longer than its record has no exact steps for what it lacks at the end: they are later."""
+    sound = np.where((np.arange(500) >= 100) & (np.arange(500) < 140), np.nan, 1).astype("float32")
+    sr.write((Sampled(range(20 + n), sound) for n in range(20)), tmp_path / "d")
+    [lack] = [each for each in sr.report(tmp_path / "d", tmp_path / "r.html").findings if each.rule == "missing values"]
+    assert "90% of them at steps 47 and later" in lack.message
