@@ -71,10 +71,10 @@ for origin in sr.cutoffs(series, 3, time="month", horizon=AHEAD):
         errors.append([np.abs(value - shop["sales_horizon"][0]).mean() / scale for value in (forecast, last_year)])
 
 # The months to come: from the last window of each series, with the model and the scale of the last origin.
-coming = series[0].month[-1] + 1
+coming = series[0].month[-1] + np.timedelta64(1, "M")
 ahead = sr.Window(PAST, shift=1, time="month", since=coming, future=True, **window)
 for shop in sr.keras.predict(model, series[:3], batch=ahead, keep=("name", "month"), **inputs):
-    months = shop["month"][0, -1] + np.arange(1, AHEAD + 1)
+    months = shop["month"][0, -1] + np.arange(1, AHEAD + 1).astype("timedelta64[M]")
     forecast = stats.by[shop["name"]]["sales"].denormalize(shop["prediction"][0, :, 0])
     print(shop["name"], ", ".join(f"{month}: {value:,.0f}" for month, value in zip(months, forecast, strict=True)))
 ours, last_year = np.mean(errors, 0)

@@ -225,7 +225,7 @@ def time_of_text(text: str, element: ElementType, *, zone_required: bool = True)
 
 
 def _time(text: str) -> Any:
-    time = np.datetime64(text)
+    time = np.datetime64(text, "s") if text[:1] in "nN" else np.datetime64(text)  # numpy 2.5 wants a unit for NaT
     year = _YEAR.match(text)  # numpy wraps out-of-range times around, and accepts "today"
     if not np.isnat(time) and (year is None or np.datetime64(int(year[0]) - 1970, "Y") != time.astype("M8[Y]")):
         raise ValueError(f"{text!r} is not a time, or out of the range of its unit")
