@@ -73,8 +73,9 @@ def predict(
             normalized; with `vocabulary`, they are ids. NaN stays NaN, but 0 in `sr.next_step` with `missing`.
             Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty,
             or NaN with `missing`: keep `<field>_present` as well to tell it.
-        steps_of: name of the feature list whose steps the output has, if inputs have different lengths. By default, it
-            is inferred from the width of the output; an error asks for it if several lists match.
+        steps_of: name of the feature list whose steps the output has, if inputs have different lengths: a list as long
+            as an input, or one that an input follows by `per_step`. By default, it is inferred from the width of the
+            output; an error asks for it if several lists match.
         **options: other options of `seqrecorder.read`.
 
     Returns:
