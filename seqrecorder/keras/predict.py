@@ -87,13 +87,13 @@ def predict(
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
-            which steps the output has; the model has several outputs; an option is for training; or records are left
-            out without `keep`.
+            which steps the output has; the model has several outputs; an option does not belong to predictions; or
+            records are left out without `keep`.
     """
     batch = _checked(batch, options, join=join)
     cuts = isinstance(batch, (Window, Unroll, Pack))
     origin = resolve(path, split, schema=options.get("schema"), lengths_only=True)
-    schema = origin.schema.select(options.get("fields"))
+    schema = origin.schema
     kept = _Kept.of(schema, batch, keep, options)
     of_inputs = _groups_of(inputs, schema)
     rates = {group: schema.rates[group] for group in of_inputs.values() if group in schema.rates}
@@ -163,9 +163,9 @@ def predict(
 
 def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
     """Return the strategy; raise `OptionError` unless its batches can be reassembled to records."""
-    for name in ("targets", "weights", "index_name", "epochs", "oversample"):
+    for name in ("fields", "targets", "weights", "index_name", "epochs", "oversample"):
         if name in options:
-            raise OptionError(f"predict: {name} is for training; give inputs, and in keep= what comes with predictions")
+            raise OptionError(f"predict: leave {name} out; give inputs, and in keep= what comes with predictions")
     batch = Pad(batch) if isinstance(batch, int) and not isinstance(batch, bool) else batch
     cuts = isinstance(batch, (Window, Unroll, Pack))
     if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):

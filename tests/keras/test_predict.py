@@ -101,14 +101,14 @@ def test_predictions_of_packed_rows_are_taken_apart(tmp_path: Path) -> None:
     steps = [(rng.random((s, 1), "f4"), rng.random(s, "f4"), rng.random((t, 1), "f4")) for s, t in sizes]
     sr.write([Pair(f"k{number}", number, *each) for number, each in enumerate(steps)], tmp_path / "pairs")
     double = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
-    records, one = list(sr.read_records(tmp_path / "pairs")), ["key", "rate", "source", "score"]
-    for batch, name, fields in (
-        (sr.Pack(20, 3), "source", one),
-        (sr.Pack(3, 3, too_long="split"), "source", one),
-        (sr.Pack({"source": 20, "target": 12}, 3), "source", None),
-        (sr.Pack({"source": 20, "target": 12}, 3), "target", None),
+    records = list(sr.read_records(tmp_path / "pairs"))
+    for batch, name in (
+        (sr.Pack(20, 3), "source"),
+        (sr.Pack(3, 3, too_long="split"), "source"),
+        (sr.Pack({"source": 20, "target": 12}, 3), "source"),
+        (sr.Pack({"source": 20, "target": 12}, 3), "target"),
     ):
-        options: Any = {"batch": batch, "inputs": name, "fields": fields, "keep": ("key", "rate", "score")}
+        options: Any = {"batch": batch, "inputs": name, "keep": ("key", "rate", "score")}
         for record, result in zip(records, sr.keras.predict(double, tmp_path / "pairs", **options), strict=True):
             np.testing.assert_array_equal(result["prediction"], getattr(record, name) * 2)
             np.testing.assert_array_equal(result["score"], record.score)
@@ -328,7 +328,7 @@ def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:
                     assert (np.isnat(record[name][at]) == ~mask).all()
     assert np.isnat(kept[0]["day_horizon"]).any()
     for option in ("targets", "weights", "index_name"):
-        with pytest.raises(sr.OptionError, match=f"predict: {option} is for training"):
+        with pytest.raises(sr.OptionError, match=f"predict: leave {option} out; give inputs, and in keep= "):
             sr.keras.predict(flat, tmp_path / "data", batch=window, inputs="price", **{option: "price"})
 
 
@@ -379,8 +379,8 @@ def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
     for batch in (sr.Window(4, shift=2), sr.Window(4, stride=2), sr.Pad(4)):
         with pytest.raises(sr.OptionError, match="join=True puts the steps of windows together"):
             sr.keras.predict(model, walks, batch=batch, inputs="x", join=True)
-    for name, value in (("epochs", None), ("epochs", 2), ("oversample", "copies")):
-        with pytest.raises(sr.OptionError, match=f"predict: {name} is for training"):
+    for name, value in (("epochs", None), ("epochs", 2), ("oversample", "copies"), ("fields", ["x"])):
+        with pytest.raises(sr.OptionError, match=f"predict: leave {name} out; give inputs, and in keep= "):
             sr.keras.predict(model, walks, batch=4, inputs="x", **{name: value})
 
 
