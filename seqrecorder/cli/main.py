@@ -158,6 +158,14 @@ class _Parser(argparse.ArgumentParser):
             lines += [f"{task}:", *(f"  {name:<12}{summaries[name]}" for name in names.split()), ""]
         return "\n".join([*lines, f"{self.epilog}\n"])
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        # The parser of a command would leave the error to that of all commands, which knows no options.
+        known, rest = super().parse_known_args(args, namespace)
+        if rest and self.commands is None:
+            text = f"unrecognized arguments: {' '.join(rest)}"
+            self.error(text + did_you_mean(rest[0], re.findall(r"--[\w-]+", self.format_usage())))
+        return known, rest
+
     def error(self, message: str) -> NoReturn:
         unknown = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         if unknown is not None:

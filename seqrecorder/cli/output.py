@@ -90,7 +90,8 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
     The manifest contains only the lengths of the first group, so this reads the length files. The lengths of a split
     with a damaged file are None.
     """
-    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the manifest has the lengths of one group
+    groups = manifest.schema.groups
+    if len(groups) < 2:  # noqa: PLR2004 - the manifest has the lengths of one group
         return {}
     figures: dict[str, dict[str, Any]] = {}
     for name, split in manifest.splits.items():
@@ -98,10 +99,7 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
             lengths = [manifest.lengths(name, shard) for shard in split.shards]
         except SeqrecorderError:
             lengths = []
-        figures[name] = {
-            group: _lengths(_bins([table[:, at] for table in lengths]))
-            for at, group in enumerate(manifest.schema.groups)
-        }
+        figures[name] = {group: _lengths(_bins([rows[:, at] for rows in lengths])) for at, group in enumerate(groups)}
     return figures
 
 

@@ -108,17 +108,10 @@ def describe_selection(selection: Selection) -> tuple[Any, str]:
         if lengths.size:
             steps[group] |= {"least": int(lengths.min()), "mean": float(lengths.mean()), "most": int(lengths.max())}
     document = {"path": manifest.where, "records": len(selection), "splits": splits, "steps": steps}
-    rows = [
-        [printable(group), *(f"{figures[name]:,.6g}" if name in figures else "" for name in ("total", *_LENGTHS))]
-        for group, figures in steps.items()
-    ]
-    lines = [
-        printable(repr(selection)[1:-1]),
-        *(f"  {printable(name)}  {count:,}" for name, count in splits.items() if count),
-    ]
+    names = ("total", "least", "mean", "most")
+    rows = [[printable(at), *(f"{of[name]:,.6g}" if name in of else "" for name in names)] for at, of in steps.items()]
+    lines = [printable(repr(selection)[1:-1])]
+    lines += [f"  {printable(name)}  {count:,}" for name, count in splits.items() if count]
     if rows:
-        lines += ["", table(["steps", "total", *_LENGTHS], rows, ["total", *_LENGTHS])]
+        lines += ["", table(["steps", *names], rows, names)]
     return document, "\n".join(lines)
-
-
-_LENGTHS = ("least", "mean", "most")

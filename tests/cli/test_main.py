@@ -783,3 +783,14 @@ def test_a_misspelt_command_is_answered_with_the_nearest(capsys):
     with pytest.raises(SystemExit, match="2"):
         main.main(["verfy", "corpus"])
     assert "did you mean 'verify'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["stats"], ["legacy", "convert"]], ids=" ".join)
+def test_a_misspelt_option_is_answered_by_its_command(capsys, command):
+    """An option that a command lacks is an error of usage, with that command's options, and names the nearest one."""
+    option, nearest = ("--splt", "--split") if command == ["stats"] else ("--dta", "--data")
+    with pytest.raises(SystemExit, match="2"):
+        main.main([*command, option, "train", "corpus"])
+    error = capsys.readouterr().err
+    assert error.startswith(f"usage: seqrecorder {' '.join(command)} ")
+    assert error.endswith(f"unrecognized arguments: {option} corpus (did you mean '{nearest}'?)\n")
