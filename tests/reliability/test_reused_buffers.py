@@ -38,7 +38,7 @@ class Source:
 
     def __init__(self, seed):
         self.name, self.given = f"s{seed}", []
-        rng = self.rng = np.random.default_rng([26, seed])
+        rng = self.rng = np.random.default_rng([26, *seed])
         self.large = np.zeros(400, np.int64)
         self.arrays = [np.zeros(int(rng.integers(1, 9)), np.int64) for _ in range(int(rng.integers(1, 5)))]
         self.matrix, self.list, self.steps = np.zeros((2, 2), np.float32), [], [np.zeros(2, np.int32)]
