@@ -287,13 +287,13 @@ def _value_of_text(array: Any, kind: Any, *, cast: bool = False) -> Any:
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert JSON numbers and dates from the wider types of `_wide` to the declared type, including in lists.
+    """Convert JSON numbers and times from the wider types of `_wide` to the declared type, including in lists.
 
     Raises:
         ArrowInvalid: a value is out of the range of the declared type.
     """
     pa = pyarrow()
-    if pa.types.is_date(kind):
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _value_of_text(array, kind)
     if pa.types.is_list(kind) and pa.types.is_nested(array.type):
         offsets = pa.array(bounds(array.value_lengths().fill_null(0).to_numpy()).astype(np.int32))
@@ -374,13 +374,13 @@ def _unfit(value: object, kind: Any) -> str:
 
 
 def _wide(kind: Any) -> Any:
-    """Widen a type for the JSON parser: numbers to 64 bits, so that errors can name the row; dates to text."""
+    """Widen a type for the JSON parser: numbers to 64 bits, so that errors can name the row; times to text."""
     pa, types = pyarrow(), pyarrow().types
     if types.is_list(kind):
         return pa.list_(_wide(kind.value_type))
     if types.is_floating(kind):
         return pa.float64()
-    if types.is_date(kind):  # the JSON parser of Arrow has no dates
+    if types.is_date(kind) or types.is_timestamp(kind):  # the JSON parser of Arrow has no dates, and guesses zones
         return pa.string()
     return pa.int64() if types.is_integer(kind) and not types.is_uint64(kind) else kind
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import functools
+import json
 import logging
 import pathlib
 import sys
@@ -588,6 +589,35 @@ def test_rows_of_text_that_do_not_fit_are_left_out(tmp_path, bad, ending, caplog
         assert f"a.{ending}, row {min(bad)}, column 'x': expected float, got" in caplog.text
         with pytest.raises(sr.SourceError, match=rf"a\.{ending}, row {min(bad)}, column 'x'"):
             list(sr.from_table(tmp_path / f"a.{ending}", Point))
+
+
+@sr.record
+class Ping:
+    taxi: int = sr.context("int64")
+    at: np.datetime64 = sr.context("datetime64[s, UTC]")
+
+
+@sr.record
+class Pings:
+    taxi: int = sr.context("int64", key=True)
+    at: np.ndarray = sr.feature_list("datetime64[s, UTC]")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("bad", ["2013-07-01T10:00:00", "yesterday"])
+def test_texts_without_a_zone_are_no_utc_times(tmp_path, ending, bad):
+    """Whether rows are records or steps, the error names the row of a text without a time zone."""
+    times = ["2013-07-01T10:00:00+01:00", "2013-07-01T10:00:00Z", bad]
+    lines = {"csv": "taxi,at\n" + "".join(f"1,{time}\n" for time in times)}
+    lines["jsonl"] = "".join(json.dumps({"taxi": 1, "at": time}) + "\n" for time in times)
+    path = tmp_path / f"a.{ending}"
+    path.write_text(lines[ending])
+    ways = functools.partial(sr.from_table, path, Ping), functools.partial(sr.from_rows, path, Pings, by="taxi")
+    for read in ways:
+        with pytest.raises(sr.SourceError, match=rf"row 2, column 'at': expected a time such as \S*Z, got '{bad}'"):
+            list(read())
+    hours = [record.at.item().hour for record in sr.from_table(path, Ping, on_error="skip")]
+    assert hours == [9, 10]
 
 
 @sr.record
