@@ -537,7 +537,7 @@ class Writer(Generic[R]):
 
         Args:
             old: manifest of the dataset.
-            keys: whether its keys are kept unchecked, because chunks without numbers share theirs.
+            keys: whether its keys are kept unchecked: pieces of a record share theirs.
         """
         self.keep_splitting(splitting_of(old, self.schema))
         self._skipped = old.skipped, old.skip_reasons

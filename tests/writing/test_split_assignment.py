@@ -243,6 +243,29 @@ def test_straddling_records_are_cut(tmp_path: Path, source: str) -> None:
         sr.write([backwards], tmp_path / "e", splits=starts, time="minute", straddling="cut")
 
 
+@sr.record
+class Walk:
+    key: str = sr.context(str, key=True)
+    minute: np.ndarray = sr.feature_list("int32")
+
+
+@sr.record
+class Named(Walk):
+    name: str = sr.context(str, default="", kw_only=True)
+
+
+def test_pieces_without_numbers_are_rewritten_for_another_class(tmp_path: Path) -> None:
+    """Pieces of a record share its key; a rewrite to a class of the same key keeps all of them."""
+    walks = [Walk(f"w{number}", np.arange(10)) for number in range(3)]
+    sr.write(walks, tmp_path / "d", splits={"a": ..., "b": 4}, time="minute", straddling="cut")
+    sr.rewrite(tmp_path / "d", schema=Named)
+    for name, minutes in (("a", range(4)), ("b", range(4, 10))):
+        parts = list(sr.read_records(tmp_path / "d", name, schema=Named))
+        assert [(part.key, part.minute.tolist()) for part in parts] == [(walk.key, [*minutes]) for walk in walks]
+    with pytest.raises(sr.DuplicateKeyError):
+        sr.rewrite(tmp_path / "d", schema=Named, on_duplicate="error")
+
+
 def test_numbers_of_pieces_stay_unique(tmp_path: Path) -> None:
     """A piece never gets the number of another one of its key, in parts and appends too; else an error says so."""
     options: Any = {"splits": {"a": ..., "b": 20, "c": 40}, "time": "minute", "straddling": "cut"}
