@@ -64,6 +64,7 @@ def _drop_output() -> None:
 
 
 _AS_OPTION = {"overwrite=True": "--overwrite", "schema= ": "--schema ", "(leave_out)": "(--leave-out)"}
+_AS_OPTION |= {", append=True to add to it": ""}
 """Arguments in the library's messages, and their options."""
 
 

@@ -382,7 +382,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
                     raise ValueError("the restored iterator would yield other elements, an error of TensorFlow")
                 tf.train.Checkpoint(iterator=self._iterator).read(str(saved)).assert_consumed()
             except (OSError, tf.errors.OpError, ValueError, AssertionError) as error:
-                raise OptionError(f"Resume: {saved} is of other data: pass the same, or another directory") from error
+                raise OptionError(f"Resume: {saved} is of other data, or it changed: pass another directory") from error
             self._progress.taken = taken
         while self._progress.taken < taken:
             self._take()

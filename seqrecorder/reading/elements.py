@@ -107,7 +107,7 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
             problem = "is text" if name in texts else "becomes ids of its vocabulary"
             raise OptionError(
                 f"weights: expected a field with a number for each record or step, and {name!r} {problem}; "
-                "class_weight= takes weights by the classes of a target"
+                "class_weight= takes weights by the classes of a target; store others as a number of each record"
             )
 
 

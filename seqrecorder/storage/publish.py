@@ -376,10 +376,10 @@ class Staging:
             return False
 
     def _exists_error(self, what: str) -> DatasetExistsError:
-        advice = ", or pass overwrite=True to replace a dataset" if self._overwrite is False else ""
+        advice = ", or pass overwrite=True to replace a dataset, append=True to add to it"
         error = DatasetExistsError(
             f"destination {self._spelling!r}: expected nothing there or an empty directory, but it {what};"
-            f" choose another{advice}",
+            f" choose another{advice if self._overwrite is False else ''}",
             path=self._spelling,
         )
         error.errno = errno.EEXIST

@@ -255,7 +255,7 @@ def test_a_position_in_another_pipeline_is_refused(data: Path, tmp_path: Path) -
     fit(read(data), tmp_path, (0, 2))
     longer = sr.read(data, batch=sr.Pad(9, length=12), inputs="x", targets="y", shuffle=20, seed=5)
     for other in (read(data, shuffle=0), longer):
-        with pytest.raises(sr.OptionError, match=r"state-\d+/iterator is of other data: pass the same, or"):
+        with pytest.raises(sr.OptionError, match=r"state-\d+/iterator is of other data, or it changed: pass"):
             fit(other, tmp_path)
 
 
