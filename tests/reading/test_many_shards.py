@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from shard_tables import write_table
 
 import seqrecorder as sr
-from seqrecorder.dataset import manifest as manifest_module
 from seqrecorder.dataset import shard_set
 from seqrecorder.reading import order_and_seeds as record_stream
 from seqrecorder.storage.shard_reader import block_for
@@ -78,9 +78,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     few, many = tmp_path_factory.mktemp("few") / "lines", tmp_path_factory.mktemp("many") / "lines"
     sr.write({"train": records[:250], "eval": records[250:]}, few, shard_bytes=2000)
     shutil.copytree(few, many)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_module, "MOST_ROWS", 0)
-        many.joinpath("manifest.json").write_text(sr.info(few).to_json())
+    write_table(many)
     assert len(sr.info(many).splits["train"].shards) > 8
     return few, many
 
