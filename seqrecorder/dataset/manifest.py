@@ -669,7 +669,7 @@ def _check_tree(value: Any, left: int = DEEPEST) -> None:
 
 _SEAL = ',\n "checksum": "'
 
-MOST_ROWS = 1000
+_MOST_ROWS = 1000
 """Most shards to write as a JSON object per line, for people; more are written as a table, which parses faster."""
 
 
@@ -682,9 +682,9 @@ def is_as_written(text: str) -> bool:
     return text == _seal(f"{unsealed}\n}}")
 
 
-def _shards_text(split: SplitInfo) -> str:
+def _shards_text(split: SplitInfo, most_rows: int = _MOST_ROWS) -> str:
     """Format the shards of a split as JSON: one line per shard or, for many shards, one line per column."""
-    if len(split.shards) <= MOST_ROWS:
+    if len(split.shards) <= most_rows:
         rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in split.shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
         return f"[\n{lines}\n   ]" if lines else "[]"

@@ -127,20 +127,20 @@ class WrittenOrder:
 
 
 _CHUNK = 8192  # records to decode at a time
-_LEAST_RUN = 1 << 16
-"""Mean bytes of a run from which opening a file at its offset costs little compared to reading it."""
-
+_RUN = 1 << 16  # mean bytes of a run from which opening a file at its offset costs little next to reading it
 _FILE_BYTES = 1 << 26  # bytes of records per file; a large selection is read as several files
 _MOST_FILES = 16
 
 
-def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool) -> list[ShardFile]:
+def _selected(
+    store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool, run: int = _RUN, size: int = _FILE_BYTES
+) -> list[ShardFile]:
     """Build the files to read for the records at these positions: copies, or runs of records in the shards."""
     files, rows = store.order.find(positions)
     begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
     expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
-    in_place = store.is_sought and not store.pieces and expected >= _LEAST_RUN * begins.size
-    cuts = np.linspace(0, positions.size, 1 + min(_MOST_FILES, 1 + expected // _FILE_BYTES)).astype(np.int64)
+    in_place = store.is_sought and not store.pieces and expected >= run * begins.size
+    cuts = np.linspace(0, positions.size, 1 + min(_MOST_FILES, 1 + expected // size)).astype(np.int64)
     groups, out = store.manifest.schema.groups, []
     for start, stop in itertools.pairwise(np.unique(cuts).tolist()):
         part = positions[start:stop]

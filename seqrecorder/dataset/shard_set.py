@@ -63,8 +63,7 @@ OnCorrupt = Literal["error", "skip"]
 _WINDOW_BYTES = 16 << 20  # bytes of records in memory at a time
 _WINDOW_RECORDS = 1024  # maximum number of records, if they are small
 
-_MOST_CHECKED = 4096
-"""Files checked before the first record; checking more takes minutes over a network."""
+_CHECKED = 4096  # files to check before the first record; checking more takes minutes over a network
 
 
 @attrs.frozen(eq=False)
@@ -133,6 +132,7 @@ class Origin:
         manifest: manifest of the dataset; None for bare shards.
         check: level of checks.
         whole: entry of the split, if these are all of its shards and no others; otherwise None.
+        most_checked: maximum number of files to check before the first record.
     """
 
     where: str
@@ -143,6 +143,7 @@ class Origin:
     manifest: Manifest | None = None
     check: Check = "manifest"
     whole: SplitInfo | None = attrs.field(default=None, repr=False)
+    most_checked: int = _CHECKED
 
     @functools.cached_property
     def records(self) -> int:
@@ -185,7 +186,7 @@ class Origin:
     @property
     def is_large(self) -> bool:
         """Check whether there are too many files to check all of them before the first record."""
-        return self.check != "full" and len(self.files) > _MOST_CHECKED
+        return self.check != "full" and len(self.files) > self.most_checked
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
         """Reduce the requested number of records to about 16 MiB."""
@@ -427,9 +428,9 @@ def _dataset_directory(path: Any) -> Path | None:
 
 
 def resolve_dataset(
-    manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt
+    manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt, *, most: int = _CHECKED
 ) -> Origin:
-    """Find the shards of a split; see `resolve` for arguments and errors."""
+    """Find the shards of a split; see `resolve` for arguments and errors, and `Origin.most_checked` for `most`."""
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
     is_verified = False
@@ -451,7 +452,7 @@ def resolve_dataset(
             files = in_threads(functools.partial(_without_damage, manifest), zip(files, info.shards, strict=True))
         files.sort(key=lambda file: file.is_damaged)  # damaged shards last, so that the others keep their order
         return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
-    origin = Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check, info)
+    origin = Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check, info, most)
     if check == "full" or (check == "manifest" and manifest.url is None and not origin.is_large):
         for file, shard in zip(files, info.shards, strict=True):
             check_size(file.path, shard.bytes, manifest.path)

@@ -99,14 +99,11 @@ def _after_swaps(here: Any, other: Any) -> Any:
 # line ends. `FixedLengthRecordDataset` fails if blocks do not fill a file. So a large file is read byte by byte, which
 # takes a few tenths of a microsecond a byte, a fifth of the time that a queue took.
 
-BLOCK = 1 << 18
-"""Bytes of a large file that are split into lines at a time."""
-
-SMALL = 1 << 25
-"""Files up to this many bytes are read at once."""
+_BLOCK = 1 << 18  # bytes of a large file to split into lines at a time
+_SMALL = 1 << 25  # maximum size of a file in bytes to read at once
 
 
-def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
+def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool, small: int = _SMALL, block: int = _BLOCK) -> Any:
     r"""Read a text file as a dataset of `(key, line)`, or of lines only, as `tf.TextLineReader` did.
 
     Lines end with `\n`. One carriage return before the line end, or before the end of the file, is dropped as well. The
@@ -116,6 +113,8 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
         path: string scalar.
         skip_header_lines: the number of lines to skip at the start.
         keyed: whether to add keys, which is slow.
+        small: maximum size of a file in bytes to read at once.
+        block: bytes of a larger file to split into lines at a time.
     """
     import tensorflow as tf
 
@@ -136,12 +135,12 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
         large = tf.strings.length(beyond_small) > 0
         content = tf.cond(large, lambda: tf.constant(""), lambda: tf.io.read_file(path))
         lines, _ = _split(content, tf.constant(value=True))
-        streamed = _blocks_of(path).scan((tf.constant(""), zero), step).unbatch()
+        streamed = _blocks_of(path, block).scan((tf.constant(""), zero), step).unbatch()
         small = tf.data.Dataset.from_tensor_slices(keyed_lines(lines, zero))
         return small.concatenate(streamed.take(tf.where(large, tf.constant(-1, tf.int64), 0)))
 
     zero = tf.constant(0, tf.int64)
-    beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=SMALL)
+    beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=small)
     return beyond.concatenate(tf.data.Dataset.from_tensors("")).take(1).flat_map(read)
 
 
@@ -156,15 +155,15 @@ def _split(text: Any, last: Any) -> tuple[Any, Any]:
     return stripped[: tf.size(lines) - tf.cast(unfinished, tf.int32)], lines[-1]
 
 
-def _blocks_of(path: Any) -> Any:
-    """Read a file in blocks of `BLOCK` bytes, `(block, False)`, followed by the end marker `("", True)`."""
+def _blocks_of(path: Any, size: int) -> Any:
+    """Read a file in blocks of `size` bytes, `(block, False)`, followed by the end marker `("", True)`."""
     import tensorflow as tf
 
     def join(characters: Any) -> Any:
         return tf.strings.reduce_join(characters), tf.constant(value=False)
 
     end = tf.data.Dataset.from_tensors((tf.constant(""), tf.constant(value=True)))
-    return tf.data.FixedLengthRecordDataset(path, 1).batch(BLOCK).map(join).concatenate(end)
+    return tf.data.FixedLengthRecordDataset(path, 1).batch(size).map(join).concatenate(end)
 
 
 def key_of(path: Any, number: Any) -> Any:

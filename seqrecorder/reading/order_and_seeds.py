@@ -501,7 +501,6 @@ class PlannedReads:
 
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
-_INLINED = 1000  # up to this many files, paths are constants in traced functions; beyond, functions capture them
 _TURN = 4096  # records to take from all files in turn; with fewer, the calls for each file take longer than reading
 _MOST_OPEN = 200  # files open at a time to read them in turn; macOS allows a process 256
 _CYCLE = 16  # number of files that a shuffled stream interleaves at a time
@@ -651,8 +650,6 @@ class _Files:
             kind = tf.int64 if name in (*_WRITTEN, "records") else tf.string
             if self.count == 1:
                 return tf.constant(values[0], kind)
-            if self.count <= _INLINED:
-                return tf.gather(tf.constant(values, kind), file)
             with tf.init_scope():  # an eager tensor, which functions capture instead of copying it
                 self._columns[name] = tf.constant(values, kind)
         return tf.gather(self._columns[name], file)

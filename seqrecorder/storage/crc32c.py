@@ -80,9 +80,7 @@ def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     return _masked(_of_rows(words ^ np.array([_ONES, 0], np.uint32)))
 
 
-def masked_crc32c_of_spans(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> NDArray[np.uint32]:
+def masked_crc32c_of_spans(data: NDArray[np.uint8], starts: Places, lengths: Places) -> NDArray[np.uint32]:
     """Compute the masked CRC-32C of each span of a buffer.
 
     >>> spans = np.array([0, 3]), np.array([3, 0])
@@ -192,10 +190,10 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 # Short spans ----------------------------------------------------------------------------------------------------------
 
 
-def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _of_short(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int = _LOOKED_UP) -> NDArray[np.uint32]:
     """Compute the register after each span of less than _LONG bytes."""
     out = np.empty(lengths.size, np.uint32)
-    group_of = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
+    group_of = np.cumsum(lengths + _BLOCK) // size
     cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
     for first, last in itertools.pairwise([0, *cuts, lengths.size]):
         out[first:last] = _looked_up(data, starts[first:last], lengths[first:last])
@@ -298,25 +296,25 @@ def _table() -> NDArray[np.uint32]:
 # Long spans -----------------------------------------------------------------------------------------------------------
 
 
-def _groups(numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _groups(numbers: Places, lengths: Places, size: int = _GROUP_BYTES) -> Iterator[Places]:
     """Group spans of similar length, to be folded together."""
     numbers = numbers[np.argsort(lengths[numbers], kind="stable")]
     sizes = lengths[numbers]
     first = 0
     while first < numbers.size:
         most = int(np.searchsorted(sizes, sizes[first] * _SPREAD, side="right"))
-        last = min(most, first + max(1, _GROUP_BYTES // int(sizes[first])))
+        last = min(most, first + max(1, size // int(sizes[first])))
         yield numbers[first:last]
         first = last
 
 
-def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _of_long(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int = _PIECE_BYTES) -> NDArray[np.uint32]:
     """Compute the register after each span by folding."""
     width = int(lengths.max())
     rest = np.zeros((lengths.size, 0), np.uint8)
     # Very long spans are folded piece by piece, each appended to the rest of the last one.
-    for first in range(0, width, _PIECE_BYTES):
-        last = min(width, first + _PIECE_BYTES)
+    for first in range(0, width, size):
+        last = min(width, first + size)
         before = rest.shape[1]
         rows = np.empty((lengths.size, before + last - first), np.uint8)
         rows[:, :before] = rest
@@ -442,7 +440,7 @@ def damaged_frames(
         most = int(starts[first]) + together
         last = max(first + 1, int(np.searchsorted(stops, most, side="right")))
         here = starts[first:last], stops[first:last]
-        large = _COMPILED_FROM if IS_COMPILED else together
+        large = together if _other is None else _COMPILED_FROM
         if int(here[1][-1] - here[0][0]) > large * (last - first) or not _are_whole(data, *here):
             damaged[first:last] = damaged_one_by_one(data, *here)
         first = last

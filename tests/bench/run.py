@@ -33,7 +33,7 @@ from . import access, tables
 from .candidates import HANDWRITTEN, Operation, Reading, by_hand, own
 from .content import content, whole
 from .machine import machine
-from .peers import PEERS
+from .peers import PEERS, Peer
 from .timing import Taken, in_new_process, time_run
 from .workloads import make
 
@@ -170,7 +170,14 @@ def run(
     )
 
 
-def measure(name: str, effort: Effort, *, peers: bool = True, only: Collection[str] = MEASURES) -> WorkloadReport:
+def measure(
+    name: str,
+    effort: Effort,
+    *,
+    peers: bool = True,
+    only: Collection[str] = MEASURES,
+    libraries: Sequence[Peer] = PEERS,
+) -> WorkloadReport:
     """Measure one workload in this process.
 
     Args:
@@ -178,6 +185,7 @@ def measure(name: str, effort: Effort, *, peers: bool = True, only: Collection[s
         effort: how much data, how often, and for how long.
         peers: whether other libraries are measured too.
         only: the measures to take; `first_batch` comes with `read`.
+        libraries: the other libraries.
 
     Raises:
         AssertionError: a candidate delivered other records than were written.
@@ -192,7 +200,7 @@ def measure(name: str, effort: Effort, *, peers: bool = True, only: Collection[s
         operations += access.own(workload, directory / "own")
         if peers and importlib.util.find_spec("pyarrow"):
             operations += tables.operations(workload, directory)
-        for peer in PEERS if peers else ():
+        for peer in libraries if peers else ():
             why = peer.missing() or _untold(workload)
             if why is None:
                 theirs = peer.operations(workload, directory)

@@ -192,23 +192,17 @@ def test_a_peer_that_is_missing_says_so(monkeypatch):
     assert "pyarrow" in (attrs.evolve(peers.PEERS[1], needs=("pyarrow",)).missing() or "")
 
 
-def test_a_peer_that_fails_says_so(monkeypatch):
+def test_a_peer_that_fails_says_so():
     """A library that cannot write its files is named with its error, and the others are measured."""
 
-    class Broken:
-        name = "broken"
+    def fail():
+        raise ValueError("no such table")
 
-        def missing(self):
-            return None
+    def operations(_, directory):
+        return [Operation("write", "broken", fail, files=directory / "broken")]
 
-        def operations(self, _, directory):
-            return [Operation("write", "broken", self.fail, files=directory / "broken")]
-
-        def fail(self):
-            raise ValueError("no such table")
-
-    monkeypatch.setattr(run, "PEERS", [Broken()])
-    report = run.measure("W5", Effort(quick=True, rounds=1), only=["encode"])
+    broken = peers.Peer("broken", (), operations)
+    report = run.measure("W5", Effort(quick=True, rounds=1), only=["encode"], libraries=[broken])
     assert report.skipped["broken"] == "failed (ValueError: no such table)"
     assert {timing.candidate for timing in report.timings} == {"seqrecorder", "hand-written"}
 

@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.dataset.record_store import _selected
+from seqrecorder.dataset.selection import rows_of
+from seqrecorder.dataset.shard_set import Selected, resolve
 
 
 @sr.record
@@ -143,31 +146,42 @@ def test_damage_in_a_selected_record_is_named(tmp_path: Path) -> None:
         sr.read(train[:20], check="full")
 
 
-def test_large_records_and_runs_of_small_ones_are_read_in_place(
-    corpus: sr.Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Cut(Selected):
+    """A selection that is read in place, or copied, and in files of some number of bytes."""
+
+    def __init__(self, selection: sr.Selection, run: int, size: int) -> None:
+        self.selection, self.run, self.size = selection, run, size
+
+    def _resolve(self, *, lengths_only: bool, **options: Any) -> Any:
+        origin, rows = self.selection._resolve(lengths_only=True, **options), rows_of(self.selection)
+        if rows.whole_splits() is not None:
+            return origin
+        cut = _selected(rows.store, rows.array(), lengths_only=lengths_only, run=self.run, size=self.size)
+        return attrs.evolve(origin, files=tuple(cut))
+
+
+def test_large_records_and_runs_of_small_ones_are_read_in_place(corpus: sr.Corpus, tmp_path: Path) -> None:
     """In any order, over shards, dealt, shuffled, planned and resumed they are what a copy of them is."""
     some = corpus["eval"][::-2] | corpus["train"][4:21] | corpus["train"].where(label=[1, 3])
     keys = [record.key.encode() for record in some]
     options: dict[str, Any] = {"shuffle": 5, "seed": 1, "batch": sr.Pad(3), "fields": ["key", "ids"]}
     copied = elements(sr.read(some, index_name="place", **options))
-    monkeypatch.setattr("seqrecorder.dataset.record_store._LEAST_RUN", 0)
-    assert elements(sr.read(some, index_name="place", **options)) == copied
-    monkeypatch.setattr("seqrecorder.dataset.record_store._FILE_BYTES", 1000)
-    files = resolve(some, None).files
+    assert elements(sr.read(Cut(some, 0, 1 << 26), index_name="place", **options)) == copied
+    cut = Cut(some, 0, 1000)
+    files = resolve(cut, None).files
     assert len(files) > 3
     assert not any(file.path.exists() for file in files[1:])
-    read = elements(sr.read(some, index_name="place", fields=["key"]))
+    read = elements(sr.read(cut, index_name="place", fields=["key"]))
     assert [element["key"] for element in read] == keys
     assert [element["place"] for element in read] == list(range(len(some)))
-    dealt = [element["key"] for index in (0, 1) for element in elements(sr.read(some, shard=(index, 2)))]
+    dealt = [element["key"] for index in (0, 1) for element in elements(sr.read(cut, shard=(index, 2)))]
     assert sorted(dealt) == sorted(keys)
-    iterator = iter(sr.read(some, **options))
-    plan = sr.plan(some, sr.Pad(3), shuffle=5, seed=1)
+    iterator = iter(sr.read(cut, **options))
+    plan = sr.plan(cut, None, sr.Pad(3), shuffle=5, seed=1)
     begun = [next(iterator) for _ in range(4)]
     saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
     rest = elements(iterator)
-    again = iter(sr.read(some, **options))
+    again = iter(sr.read(cut, **options))
     tf.train.Checkpoint(iterator=again).restore(saved)
     assert elements(again) == rest
     assert sorted(key for element in [*elements(begun), *rest] for key in element["key"]) == sorted(keys)
@@ -243,20 +257,18 @@ def drawn(random: np.random.Generator, corpus: sr.Corpus) -> tuple[sr.Selection,
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("least_run", [0, 1 << 16], ids=["in place", "copied"])
-def test_random_selections_are_read_as_lists_are(
-    corpus: sr.Corpus, monkeypatch: pytest.MonkeyPatch, least_run: int
-) -> None:
+@pytest.mark.parametrize("run", [0, 1 << 16], ids=["in place", "copied"])
+def test_random_selections_are_read_as_lists_are(corpus: sr.Corpus, run: int) -> None:
     """Read with any strategy, by any number of readers, shuffled or not, they are the records of the list."""
-    monkeypatch.setattr("seqrecorder.dataset.record_store._LEAST_RUN", least_run)
     for seed in range(150):
         random = np.random.default_rng(seed)
-        monkeypatch.setattr("seqrecorder.dataset.record_store._FILE_BYTES", int(random.choice([300, 1 << 26])))
+        size = int(random.choice([300, 1 << 26]))
         some, records = drawn(random, corpus)
+        cut = Cut(some, run, size)
         batch = random.choice(np.array([None, sr.Pad(4), sr.Bucket(3, boundaries=[3, 5]), sr.Ragged(4)], object))
         options: dict[str, Any] = {"batch": batch, "shuffle": int(random.choice([0, 7])), "fields": ["key", "label"]}
         readers = int(random.integers(1, 4))
-        read = [each for n in range(readers) for each in elements(sr.read(some, shard=(n, readers), **options))]
+        read = [each for n in range(readers) for each in elements(sr.read(cut, shard=(n, readers), **options))]
         rows = [(key, label) for e in read for key, label in zip(*map(np.ravel, (e["key"], e["label"])), strict=True)]
         expected = [(record.key.encode(), record.label) for record in records]
         if batch is None and not options["shuffle"] and readers == 1:

@@ -261,13 +261,14 @@ class FailOn:
 
     @contextlib.contextmanager
     def patched(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        calls: list[tuple[Any, str]] = [(io, "open"), (os, "listdir"), (os, "scandir"), (os, "open")]
-        calls.append((bad_sectors, "_open"))  # which is `open` as it was when the module was imported
-        if self.file is None:  # to look at a file is another right than to open it
-            calls.append((os, "stat"))
         with monkeypatch.context() as patch:
-            for module, name in calls:
-                patch.setattr(module, name, self.around(getattr(module, name)))
+            patch.setattr(io, "open", self.around(io.open))
+            patch.setattr(bad_sectors, "_open", self.around(bad_sectors._open))  # the `open` of its import
+            patch.setattr(os, "listdir", self.around(os.listdir))
+            patch.setattr(os, "scandir", self.around(os.scandir))
+            patch.setattr(os, "open", self.around(os.open))
+            if self.file is None:  # to look at a file is another right than to open it
+                patch.setattr(os, "stat", self.around(os.stat))
             yield
 
 

@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 from queue_runs import queue_run, rest_after, v1
 
-from seqrecorder import legacy
-from seqrecorder.legacy import readers
+from seqrecorder.legacy.readers import lines_of
 
 
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch):
-    monkeypatch.setattr(readers, "BLOCK", 16)
-    monkeypatch.setattr(readers, "SMALL", 32)
+def text_lines(paths, **options):
+    """Read lines as `legacy.text_lines` does, but files of more than 32 bytes in blocks of 16."""
+    options = {"keyed": True, "small": 32, "block": 16, **options}
+    files = tf.data.Dataset.from_tensor_slices(paths)
+    return files.flat_map(tf.autograph.experimental.do_not_convert(lambda path: lines_of(path, **options)))
 
 
 @pytest.mark.parametrize("skip", [pytest.param(0, marks=pytest.mark.nightly), 3])
@@ -32,8 +32,9 @@ def test_lines_across_blocks(tmp_path, skip):
 
     expected = [(key, value) for key, value in queue_run(input_fn)]
     assert len(expected) > 100
-    assert list(legacy.text_lines(paths, skip_header_lines=skip).as_numpy_iterator()) == expected
-    assert [line for _, line in expected] == list(legacy.lift(lambda: input_fn()[1]).as_numpy_iterator())
+    assert list(text_lines(paths, skip_header_lines=skip).as_numpy_iterator()) == expected
+    lines = text_lines(paths, skip_header_lines=skip, keyed=False)
+    assert [line for _, line in expected] == list(lines.as_numpy_iterator())
 
 
 def test_large_files_are_not_read_at_once(tmp_path, monkeypatch):
@@ -48,13 +49,13 @@ def test_large_files_are_not_read_at_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tf.io, "read_file", read_file)
     paths = [str(tmp_path / name) for name in ("large.txt", "small.txt")]
-    assert len(list(legacy.text_lines(paths))) == 103
+    assert len(list(text_lines(paths))) == 103
     assert read == [paths[1].encode()]
 
 
 def test_a_position_inside_a_large_file_is_saved(tmp_path):
     """An iterator goes on in the middle of a block."""
     (tmp_path / "large.txt").write_text("".join(f"line {number}\n" for number in range(100)))
-    dataset = legacy.text_lines(tmp_path / "large.txt")
+    dataset = text_lines([str(tmp_path / "large.txt")])
     rest, _ = rest_after(dataset, 41, tmp_path)
     assert [line.item() for _, line in rest] == [b"line %d" % number for number in range(41, 100)]

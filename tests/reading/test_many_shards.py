@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from shard_tables import write_table
 
 import seqrecorder as sr
-from seqrecorder.dataset import manifest as manifest_module
-from seqrecorder.dataset import shard_set
-from seqrecorder.reading import order_and_seeds as record_stream
+from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.shard_set import Selected, resolve_dataset
 from seqrecorder.storage.shard_reader import block_for
 
 
@@ -78,17 +78,20 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     few, many = tmp_path_factory.mktemp("few") / "lines", tmp_path_factory.mktemp("many") / "lines"
     sr.write({"train": records[:250], "eval": records[250:]}, few, shard_bytes=2000)
     shutil.copytree(few, many)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_module, "MOST_ROWS", 0)
-        many.joinpath("manifest.json").write_text(sr.info(few).to_json())
+    write_table(many)
     assert len(sr.info(many).splits["train"].shards) > 8
     return few, many
 
 
-@pytest.fixture
-def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_stream, "_INLINED", 0)
-    monkeypatch.setattr(shard_set, "_MOST_CHECKED", 1)
+class Unchecked(Selected):
+    """The training split of a dataset, no file of which is checked before the first record, as of thousands."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _resolve(self, *, schema: object, check: Any, on_corrupt: Any, lengths_only: bool) -> Any:
+        del lengths_only  # the files of a split are where they are
+        return resolve_dataset(read_manifest(self.path), "train", schema, check, on_corrupt, most=1)
 
 
 READS: dict[str, dict[str, Any]] = {
@@ -107,7 +110,6 @@ READS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.usefixtures("few_are_many")
 @pytest.mark.parametrize(
     "name",
     [
@@ -117,7 +119,7 @@ READS: dict[str, dict[str, Any]] = {
 )
 def test_thousands_of_shards_are_read_as_few(lines: tuple[Path, Path], name: str) -> None:
     """Whatever is planned from the manifest's columns and histogram is what the files of lengths say."""
-    few, many = (sr.read(path, "train", **READS[name]) for path in lines)
+    few, many = sr.read(lines[0], "train", **READS[name]), sr.read(Unchecked(lines[1]), **READS[name])
     assert few.cardinality() == many.cardinality()
     for ours, theirs in zip(few, many, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, dict(theirs), dict(ours))
@@ -128,12 +130,11 @@ def keys_of(batches: Any) -> list[bytes]:
     return [key for batch in batches for key in batch["key"].numpy().tolist()]
 
 
-@pytest.mark.usefixtures("few_are_many")
 def test_thousands_of_shards_are_resumed_and_shared(lines: tuple[Path, Path], tmp_path: Path) -> None:
     """A saved iterator goes on where it was, and of two workers of tf.data's service each gives a part."""
 
     def opened() -> Any:
-        return sr.read(lines[1], "train", batch=sr.Bucket(4), shuffle=50, seed=3)
+        return sr.read(Unchecked(lines[1]), batch=sr.Bucket(4), shuffle=50, seed=3)
 
     before, after = iter(opened()), iter(opened())
     head = keys_of(itertools.islice(before, 20))
@@ -152,7 +153,6 @@ def test_thousands_of_shards_are_resumed_and_shared(lines: tuple[Path, Path], tm
     del workers
 
 
-@pytest.mark.usefixtures("few_are_many")
 def test_selections_and_plans_of_thousands_of_shards(lines: tuple[Path, Path]) -> None:
     """A whole split, its records and a plan are the same."""
     few, many = (sr.open(path) for path in lines)
@@ -162,7 +162,6 @@ def test_selections_and_plans_of_thousands_of_shards(lines: tuple[Path, Path]) -
     assert [record.key for record in many["train"]] == [record.key for record in sr.read_records(lines[1], "train")]
 
 
-@pytest.mark.usefixtures("few_are_many")
 def test_damage_to_thousands_of_shards_is_found_in_its_turn(lines: tuple[Path, Path], tmp_path: Path) -> None:
     """A shard that is missing, short or replaced by a link is an error, if not before the first record then behind."""
     path = tmp_path / "lines"
@@ -170,17 +169,17 @@ def test_damage_to_thousands_of_shards_is_found_in_its_turn(lines: tuple[Path, P
     shards = sorted(path.joinpath("train").glob("*.tfrecord"))
     data = shards[4].read_bytes()
     shards[4].write_bytes(data[:-5])
-    dataset = iter(sr.read(path, "train", batch=sr.Bucket(4)))
+    dataset = iter(sr.read(Unchecked(path), batch=sr.Bucket(4)))
     assert next(dataset)["key"].shape == (4,)
     with pytest.raises(tf.errors.InvalidArgumentError, match="is damaged, missing or one too many"):
         list(dataset)
     shards[4].unlink()
     with pytest.raises(tf.errors.NotFoundError, match=shards[4].name):
-        list(sr.read(path, "train", batch=sr.Bucket(4)))
+        list(sr.read(Unchecked(path), batch=sr.Bucket(4)))
     tmp_path.joinpath("elsewhere").write_bytes(data)
     shards[4].symlink_to(tmp_path / "elsewhere")
     with pytest.raises(sr.ManifestError, match="a symbolic link leads out of it"):
-        sr.read(path, "train", batch=sr.Bucket(4))
+        sr.read(Unchecked(path), batch=sr.Bucket(4))
 
 
 def test_few_thousand_shards_are_looked_at(lines: tuple[Path, Path], tmp_path: Path) -> None:

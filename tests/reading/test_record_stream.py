@@ -163,14 +163,19 @@ def test_a_shard_that_ends_early_is_an_error(clips, name):
 
 
 @pytest.mark.parametrize("name", ["single", "pad"])
-def test_windows_are_bounded_in_bytes(name, tmp_path, monkeypatch):
+def test_windows_are_bounded_in_bytes(name, tmp_path):
     """Of records that are too large for a window of `shuffle` of them, fewer are permuted at a time."""
-    sr.write((Clip(number, np.arange(3)) for number in range(40)), tmp_path / "d")
+    size, records = 100_000, 6000  # bytes of a record as the manifest tells them, 600 MB in all
+    sr.write((Clip(number, []) for number in range(records)), tmp_path / "d")
     [shard] = (tmp_path / "d").rglob("*.tfrecord")
-    monkeypatch.setattr(record_stream, "_SHUFFLED_BYTES", shard.stat().st_size // 4)
-    order = [k for batch in keys(sr.read(tmp_path / "d", batch=STRATEGIES[name], shuffle=1000, seed=5)) for k in batch]
-    windows = [sorted(order[at : at + 10]) for at in range(0, 40, 10)]
-    assert [k for window in windows for k in window] == list(range(40))
+    manifest = tmp_path / "d" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(f'"bytes": {shard.stat().st_size}', f'"bytes": {size * records}'))
+    dataset = sr.read(tmp_path / "d", batch=STRATEGIES[name], shuffle=5000, seed=5, fields=["key"], check="none")
+    order = [k for batch in keys(dataset) for k in batch]
+    window = record_stream._SHUFFLED_BYTES // size
+    windows = [sorted(order[at : at + window]) for at in range(0, records, window)]
+    assert len(windows) == 3
+    assert [k for window in windows for k in window] == list(range(records))
     assert order != sorted(order)
 
 

@@ -82,21 +82,44 @@ MAKERS = {
 }
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Let tables come in small batches, and files in small parts."""
-    monkeypatch.setattr(codec_tables, "BATCH_ROWS", 32)
-    monkeypatch.setattr(row_order, "_LEAST_BATCH", 512)
-
-
 @pytest.mark.parametrize("memory", [row_order.MEMORY, 3000], ids=["memory", "files"])
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-@pytest.mark.usefixtures("small")
 def test_rows_become_records(make, memory):
     """Rows of every library, sorted or not, in memory or not, give what a loop over sorted rows gives."""
     records = sr.from_rows(make(), Series, by="sensor", order="time", memory=memory)
     assert list(records) == EXPECTED
     assert (records.rows, records.groups, records.equal_times, records.gaps) == (400, 20, 0, 0)
+
+
+@sr.record
+class Long:
+    g: int = sr.context("int64")
+    t: np.ndarray = sr.feature_list("int64")
+    x: np.ndarray = sr.feature_list("float64")
+
+
+MANY = 2 * codec_tables.BATCH_ROWS + 100
+
+
+def check_long(source, table, **options):
+    """Compare records of a table of numbers with its rows, sorted by numpy."""
+    columns = {name: column.to_numpy() for name, column in zip(table.column_names, table.columns, strict=True)}
+    order = np.lexsort((columns["t"], columns["g"]))  # stable
+    records = list(sr.from_rows(source, Long, by="g", order="t", **options))
+    assert [record.g for record in records] == np.unique(columns["g"]).tolist()
+    assert np.repeat([r.g for r in records], [len(r.t) for r in records]).tolist() == columns["g"][order].tolist()
+    for name in "tx":
+        np.testing.assert_array_equal(np.concatenate([getattr(r, name) for r in records]), columns[name][order])
+
+
+@pytest.mark.parametrize("memory", [row_order.MEMORY, 1 << 20], ids=["memory", "files"])
+def test_many_rows_become_records(memory):
+    """Rows of several batches, in files of several blocks, come in the stable order of numpy."""
+    random = np.random.default_rng(0)
+    table = pa.table(
+        {"g": random.integers(0, 70, MANY), "t": random.integers(0, 900, MANY), "x": random.normal(size=MANY)}
+    )
+    check_long(table, table, memory=memory)
 
 
 def test_they_are_written_without_objects(tmp_path):
@@ -151,7 +174,6 @@ FILES = {
 
 @pytest.mark.parametrize("memory", [row_order.MEMORY, 3000], ids=["memory", "files"])
 @pytest.mark.parametrize("ending", FILES)
-@pytest.mark.usefixtures("small")
 def test_files_of_rows_are_read(tmp_path, ending, memory):
     """Parquet, CSV and JSON lines are read in batches, with the types that the fields declare."""
     FILES[ending](tmp_path / f"rows.{ending}")
@@ -200,16 +222,14 @@ def test_fine_and_coarse_times_are_ordered(unit, seed):
     assert ordered["row"].to_pylist() == np.lexsort((times, groups)).tolist()
 
 
-@pytest.mark.usefixtures("small")
 def test_sorted_rows_are_not_written_anywhere(tmp_path, monkeypatch):
     """Rows that come in order are passed on as they come, be they more than the memory; streams need a file."""
-    table = MAKERS["sorted"]()
-    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=32)
+    table = pa.table({"g": np.arange(MANY) // 1000, "t": np.arange(MANY) % 1000, "x": np.arange(float(MANY))})
+    parquet.write_table(table, tmp_path / "t.parquet")
     monkeypatch.setattr(row_order, "scratch", lambda: pytest.fail("no file is needed"))
-    assert list(sr.from_rows(tmp_path / "t.parquet", Series, by="sensor", order="time", memory=1)) == EXPECTED
+    check_long(tmp_path / "t.parquet", table, memory=1)
 
 
-@pytest.mark.usefixtures("small")
 def test_files_are_gone_afterwards(monkeypatch):
     """What was sorted outside of memory is removed, at the end and after an iteration that stops early."""
     made = []
@@ -224,19 +244,11 @@ def test_files_are_gone_afterwards(monkeypatch):
     assert not any(Path(path).exists() for path in made)
 
 
-@pytest.mark.usefixtures("small")
 def test_a_long_group_spans_batches():
     """A group may be larger than a batch, and the last one ends with the rows."""
-    table = pa.table({"g": [0] * 5 + [1] * 500 + [2], "x": np.arange(506.0)})
-
-    @sr.record
-    class Long:
-        g: int = sr.context("int64")
-        x: np.ndarray = sr.feature_list("float64")
-
-    records = list(sr.from_rows(table, Long, by="g"))
-    assert [(record.g, len(record.x)) for record in records] == [(0, 5), (1, 500), (2, 1)]
-    assert np.concatenate([record.x for record in records]).tolist() == list(range(506))
+    groups = [0] * 5 + [1] * MANY + [2]
+    table = pa.table({"g": groups, "t": np.arange(MANY + 6), "x": np.arange(MANY + 6.0)})
+    check_long(table, table)
     assert list(sr.from_rows(table.slice(0, 0), Long, by="g")) == []
 
 

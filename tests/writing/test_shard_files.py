@@ -56,13 +56,19 @@ def test_empty_shard(tmp_path: Path) -> None:
     assert (table.shape, (tmp_path / "x.lengths").stat().st_size, peek(path, None, 1)) == ((0, 2), 0, [])
 
 
+class FullBuffers(OpenShards):
+    """Other shards have buffered as much as may wait."""
+
+    def wait(self, shard: ShardWriter, records: int, size: int) -> None:
+        super().wait(shard, records, size + shard_writer._MOST_WAITING)
+
+
 @pytest.mark.parametrize("stays_open", [False, True])
-def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stays_open: bool) -> None:
+def test_every_failure_names_the_shard(tmp_path: Path, stays_open: bool) -> None:
     """An error at the 1st, 2nd, ... operation is a ShardWriteError with the file, the records and the bytes so far."""
-    open_shards = OpenShards()
+    open_shards = FullBuffers()
     while not stays_open and open_shards.take_place():
         pass  # as if other shards were open
-    monkeypatch.setattr(shard_writer, "_MOST_WAITING", 0)
     messages = []
     for number in range(1, 100):
         (tmp_path / str(number)).mkdir()
