@@ -58,6 +58,9 @@ def assert_resumes_exactly(build, directory, stride):
     """Save before each batch; a fresh iterator of another pipeline must give the whole remainder.
 
     The first one has the state before the first batch, and gives all of them without being saved in between.
+
+    Returns:
+        All batches.
     """
     iterator = iter(build())
     saved, whole = [], []
@@ -72,3 +75,4 @@ def assert_resumes_exactly(build, directory, stride):
         iterator = iter(anew)
         tf.train.Checkpoint(iterator=iterator).read(saved[number]).assert_consumed()
         assert_same(iterator, whole[number:])
+    return whole

@@ -206,7 +206,7 @@ def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, stride: int) ->
     empty = [Dated(f"empty{number}", [], []) for number in range(2 * _RECORDS)]
     sr.write([*dated[:6], *empty[::2], *dated[6:11], *empty[1::2], *dated[11:]], tmp_path / "dated")
     window = Window(3, shift=2, horizon=1, time="day", since="2021-03-12", batch_size=4)
-    build = lambda: sr.read(tmp_path / "dated", batch=window, shuffle=5, seed=1, epochs=2)  # noqa: E731 - one line
+    build = lambda: sr.read(tmp_path / "dated", batch=window, fields=["x"], shuffle=5, seed=1, epochs=2)  # noqa: E731
     assert_resumes_exactly(build, tmp_path, stride)
 
 
@@ -458,8 +458,8 @@ def test_shuffled_epochs_hold_every_window_once(tmp_path: Path, empty: list[int]
 def test_resumes_exactly_at_every_batch(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
     path = written([5, *EMPTY, 9, 1, *EMPTY, 4], tmp_path / "traces")
-    options = Window(3, shift=2, batch_size=3)
-    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
+    options = {"batch": Window(3, shift=2, batch_size=3), "fields": ["key", "x"], "shuffle": shuffle}
+    assert_resumes_exactly(lambda: sr.read(path, seed=1, epochs=2, **options), tmp_path, stride)
 
 
 def test_fields_that_may_be_missing(tmp_path: Path) -> None:
@@ -619,13 +619,14 @@ def starts_drawn(batches):
 @pytest.mark.parametrize("shuffle", [pytest.param(0, marks=pytest.mark.nightly), 20])
 def test_windows_are_drawn_anew_in_every_epoch(corpus: Path, shuffle: int) -> None:
     """No more than asked for, moved no further than asked for, as full as without; the same for the same seed."""
-    dataset = sr.read(corpus, batch=DRAWN, shuffle=shuffle, seed=1, epochs=20)
+    options = {"batch": DRAWN, "fields": ["key", "x"], "shuffle": shuffle, "seed": 1}
+    dataset = sr.read(corpus, epochs=20, **options)
     batches = [as_numpy(batch) for batch in dataset]
     assert int(dataset.cardinality()) == len(batches)
     each = len(batches) // 20
     epochs = [starts_drawn(batches[at : at + each]) for at in range(0, len(batches), each)]
     assert len({repr(sorted(epoch.items())) for epoch in epochs}) > 15
-    assert_same(sr.read(corpus, batch=DRAWN, shuffle=shuffle, seed=1, epochs=20).take(each), batches[:each])
+    assert_same(sr.read(corpus, **options), batches[:each])
     seen = set()
     for epoch in epochs:
         for number, length in enumerate(LENGTHS):
@@ -656,8 +657,8 @@ def test_values_are_those_at_the_steps_that_were_drawn(corpus: Path) -> None:
 def test_what_is_drawn_resumes_exactly(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A restored iterator draws what the one that was saved would have drawn."""
     path = written([5, *EMPTY, 19, 1, *EMPTY, 14], tmp_path / "traces")
-    options = Window(3, shift=2, batch_size=3, jitter=3, max_windows=3)
-    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
+    options = {"batch": Window(3, shift=2, batch_size=3, jitter=3, max_windows=3), "fields": ["key", "x"]}
+    assert_resumes_exactly(lambda: sr.read(path, shuffle=shuffle, seed=1, epochs=2, **options), tmp_path, stride)
 
 
 @pytest.mark.nightly
