@@ -503,7 +503,8 @@ def test_pairs_need_no_more_rows_than_first_fit(sizes):
 def test_pairs_resume_shard_and_shuffle(tmp_path, stride):
     """As one length does: the whole remainder follows a checkpoint, and readers of shares hold each record once."""
     path = pairs_written(TWO, tmp_path / "pairs", shards=2)
-    build = lambda **options: sr.read(path, batch=Pack(14, 2), shuffle=8, seed=3, **options)  # noqa: E731
+    names = ["key", "source", "target"]
+    build = lambda **more: sr.read(path, batch=Pack(14, 2), fields=names, shuffle=8, seed=3, **more)  # noqa: E731
     assert_resumes_exactly(lambda: build(epochs=2), tmp_path, stride)
     found = [batch["key"].numpy()[i, :count] for index in range(2) for batch in build(shard=(index, 2))
              for i, count in enumerate(batch["segment_count"].numpy())]  # fmt: skip

@@ -181,7 +181,8 @@ def test_segments_of_parts_are_numbered_without_gaps(tmp_path: Path, length: int
 def test_parallel_parts_shuffle_shard_resume_and_predict(corpus: Path, tmp_path: Path, stride: int) -> None:
     """A record's steps come once each, whatever the order and the reader, also after a restart; and in their order."""
     options = Unroll(3, 4, split_records=True)
-    build = lambda **more: sr.read(corpus, batch=options, shuffle=5, seed=2, **more)  # noqa: E731
+    names = ["key", "word"]
+    build = lambda **more: sr.read(corpus, batch=options, fields=names, shuffle=5, seed=2, **more)  # noqa: E731
     assert_resumes_exactly(lambda: build(epochs=2), tmp_path, stride)
     words = [word for index in range(2) for batch in build(shard=(index, 2)) for word in batch["word"].numpy().ravel()]
     records = list(sr.read_records(corpus))
@@ -266,9 +267,8 @@ def test_resumes_exactly_at_every_batch(tmp_path: Path, shuffle: int, stride: in
     """A fresh iterator, restored, gives the whole remainder: inside windows, at their ends, and between epochs."""
     empty = [0] * (WINDOW - 2)  # fill the windows up without a batch more
     path = written([5, 0, *empty, 7, 1, *empty, 3], tmp_path / "traces")
-    assert_resumes_exactly(
-        lambda: sr.read(path, batch=Unroll(2, 3), shuffle=shuffle, seed=1, epochs=2), tmp_path, stride
-    )
+    options = {"batch": Unroll(2, 3), "fields": ["key", "x"], "shuffle": shuffle}
+    assert_resumes_exactly(lambda: sr.read(path, seed=1, epochs=2, **options), tmp_path, stride)
 
 
 def test_segments_with_state_equal_whole_sequences(corpus: Path) -> None:
@@ -277,7 +277,7 @@ def test_segments_with_state_equal_whole_sequences(corpus: Path) -> None:
     cell.build((None, 2))
     outputs: dict[int, list[np.ndarray]] = {}
     state = tf.zeros([3, 4])
-    for batch in sr.read(corpus, batch=Unroll(3, 4), shuffle=20, seed=2):
+    for batch in sr.read(corpus, batch=Unroll(3, 4), fields=["key", "x"], shuffle=20, seed=2):
         state = tf.where(batch["reset"][:, tf.newaxis], 0.0, state)
         for step in range(4):
             output, state = cell(batch["x"][:, step], state)
