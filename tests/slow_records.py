@@ -33,6 +33,11 @@ def as_numpy(batch):
     return {name: np.asarray(value) for name, value in batch.items()}
 
 
+def only(names, batches):
+    """Return batches with some of their names."""
+    return [{name: batch[name] for name in names} for batch in batches]
+
+
 def assert_same(batches, expected):
     """Assert that batches are those expected: as many, the same names, dtypes, shapes and values."""
     got = [as_numpy(batch) for batch in batches]

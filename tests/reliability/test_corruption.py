@@ -103,7 +103,7 @@ def test_every_byte_of_a_dataset(lines, step, figure, monkeypatch):
 @pytest.mark.parametrize(
     ("reading", "step"),
     [
-        *((reading, 3) for reading in READINGS if reading != "graphs"),
+        *((reading, 7) for reading in READINGS if reading != "graphs"),
         ("graphs", 29),  # an iterator takes 50 ms
         *(pytest.param(reading, 1, marks=pytest.mark.nightly) for reading in READINGS),
     ],
