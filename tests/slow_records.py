@@ -1,5 +1,7 @@
 """What the tests of strategies share: records made from their numbers, and the check of exact resumption."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -15,6 +17,7 @@ class Trace:
     flag: np.ndarray = sr.feature_list(bool)
 
 
+@functools.cache
 def trace_of(number, length):
     """Return a record of which no two steps are alike, and no step is like padding."""
     steps = np.arange(length) + 1000 * (number + 1)

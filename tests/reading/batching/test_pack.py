@@ -1,5 +1,6 @@
 """`Pack` against a slow, obvious packing of one sequence after the other."""
 
+import functools
 import operator
 
 import numpy as np
@@ -32,6 +33,7 @@ class Speech:
     code: np.ndarray | None = sr.feature_list("uint8", optional=True, default=None)
 
 
+@functools.cache
 def speech_of(number, length):
     """Return a record with genuine zeros, of which some lack optional fields."""
     steps = np.arange(length) + 100 * number
@@ -240,7 +242,7 @@ def segments_of(batch):
             start = int(batch["segment_start"][i, j]) if "segment_start" in batch else 0
             record = speech_of(number, MANY[number])
             stretch = slice(start, start + len(steps))
-            np.testing.assert_array_equal(batch["x"][i, steps], record.x[stretch])
+            assert np.array_equal(batch["x"][i, steps], record.x[stretch])
             assert batch["word"][i, steps].tolist() == [word.encode() for word in record.word[stretch]]
             found.append((number, start, len(steps)))
     return found
@@ -431,6 +433,7 @@ class Pair:
     target: list = sr.feature_list(str, align="target")
 
 
+@functools.cache
 def pair_of(number, steps):
     source, target = (np.arange(count) + 100 * number + 1 for count in steps)
     return Pair(number, source, source.astype("f4"), [f"t{step}" for step in target])
