@@ -1,5 +1,7 @@
 """What the tests of strategies share: records made from their numbers, and the check of exact resumption."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -15,6 +17,7 @@ class Trace:
     flag: np.ndarray = sr.feature_list(bool)
 
 
+@functools.cache
 def trace_of(number, length):
     """Return a record of which no two steps are alike, and no step is like padding."""
     steps = np.arange(length) + 1000 * (number + 1)
@@ -31,6 +34,11 @@ def written(lengths, path, shards=1):
 
 def as_numpy(batch):
     return {name: np.asarray(value) for name, value in batch.items()}
+
+
+def only(names, batches):
+    """Return batches with some of their names."""
+    return [{name: batch[name] for name in names} for batch in batches]
 
 
 def assert_same(batches, expected):
@@ -58,6 +66,9 @@ def assert_resumes_exactly(build, directory, stride):
     """Save before each batch; a fresh iterator of another pipeline must give the whole remainder.
 
     The first one has the state before the first batch, and gives all of them without being saved in between.
+
+    Returns:
+        All batches.
     """
     iterator = iter(build())
     saved, whole = [], []
@@ -72,3 +83,4 @@ def assert_resumes_exactly(build, directory, stride):
         iterator = iter(anew)
         tf.train.Checkpoint(iterator=iterator).read(saved[number]).assert_consumed()
         assert_same(iterator, whole[number:])
+    return whole

@@ -25,21 +25,24 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [root / f"{source}" for source in range(3)]
 
 
+@pytest.fixture(scope="module")
+def endless(sources: list[Path]) -> list[Any]:
+    return [sr.read(path, batch=sr.Pad(4), epochs=None) for path in sources]
+
+
 def drawn(dataset: Any) -> list[int]:
     return [int(batch["source"][0]) for batch in dataset]
 
 
-def test_shares_are_those_of_the_weights(sources: list[Path]) -> None:
+def test_shares_are_those_of_the_weights(endless: list[Any]) -> None:
     """Endless datasets are drawn in proportion to their weights, in whatever unit these are."""
-    endless = [sr.read(path, batch=sr.Pad(4), epochs=None) for path in sources]
     order = drawn(sr.mix(endless, weights=[6, 3, 1], seed=0).take(1000))
     shares = np.bincount(order) / 1000
     assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.05
 
 
-def test_temperature_evens_weights_out(sources: list[Path]) -> None:
+def test_temperature_evens_weights_out(endless: list[Any]) -> None:
     """Weights to the power of one over it: at 2 their roots, at 1 themselves; none of 0 comes back."""
-    endless = [sr.read(path, batch=sr.Pad(4), epochs=None) for path in sources]
     order = drawn(sr.mix(endless, weights=[900, 100, 0], temperature=2, seed=0).take(1000))
     assert np.abs(np.bincount(order) / 1000 - [0.75, 0.25]).max() < 0.05
     mixes = [sr.mix(endless, weights=[6, 3, 1], temperature=t, seed=0) for t in (None, 1.0, np.float32(1))]

@@ -106,13 +106,14 @@ def test_shares_have_the_seeds_of_the_whole(lines: Path, expected: Any, count: i
 
 def test_every_epoch_and_seed_has_seeds_of_its_own(lines: Path, expected: Any) -> None:
     """Epochs that repeat, that another iteration begins, and that `epoch=` names are the same; no seed comes twice."""
-    batches = list(sr.read(lines, batch=seeded("pad one"), seed=5, epochs=3))
+    options = {"fields": ["key", "ids"]}
+    batches = list(sr.read(lines, batch=seeded("pad one"), seed=5, epochs=3, **options))
     epochs = [seeds_in(batches[COUNT * n : COUNT * (n + 1)]) for n in range(3)]
     assert epochs[0] == expected
-    again = sr.read(lines, batch=seeded("bucket"), seed=5)
+    again = sr.read(lines, batch=seeded("bucket"), seed=5, **options)
     assert [seeds_in(again) for _ in range(3)] == epochs
-    assert seeds_in(sr.read(lines, batch=seeded("unroll"), seed=5, epoch=2, fields=["key", "ids"])) == epochs[2]
-    epochs.append(seeds_in(sr.read(lines, batch=seeded("pad"), seed=6)))
+    assert seeds_in(sr.read(lines, batch=seeded("unroll"), seed=5, epoch=2, **options)) == epochs[2]
+    epochs.append(seeds_in(sr.read(lines, batch=seeded("pad"), seed=6, **options)))
     assert len({seed for epoch in epochs for seed in epoch.values()}) == 4 * COUNT
 
 
@@ -124,7 +125,8 @@ def test_seeds_resume(lines: Path, tmp_path: Path, stride: int) -> None:
             uniform = lambda seed: tf.random.stateless_uniform([2], seed)  # noqa: E731
             return {"drawn": tf.map_fn(uniform, batch["seed"], fn_output_signature=tf.float32)}
 
-        return sr.read(lines, batch=seeded("bucket"), shuffle=20, seed=2, epochs=2).map(draw)
+        dataset = sr.read(lines, batch=seeded("bucket"), fields=["key", "ids"], shuffle=20, seed=2, epochs=2)
+        return dataset.map(draw)
 
     assert_resumes_exactly(drawn, tmp_path, stride)
 

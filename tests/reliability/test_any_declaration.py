@@ -130,7 +130,7 @@ def check_objects(record_class, records, path):
     assert list(sr.read_records(path / "again", schema=record_class)) == records
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_many_fields_with_long_names(count, tmp_path, random, figure):
     """So many fields, each with a name of up to ten thousand bytes, come back from each reader."""
     sizes = random.integers(100, LONGEST, count).tolist()

@@ -304,7 +304,7 @@ def test_resume_in_a_new_process(tmp_path, warm_python, batches, whole, figure):
 
     Of most the ordinary run reads the next three batches, the long one the whole remainder.
     """
-    sr.write(words(420), tmp_path / "corpus", shards=3)
+    sr.write(words(max(2 * batches, 120)), tmp_path / "corpus", shards=3)
     iterator = iter(sr.read(tmp_path / "corpus", batch=sr.Bucket(2, boundaries=[3, 6]), shuffle=50, seed=7))
     checkpoint = tf.train.Checkpoint(iterator=iterator)
     seen = []

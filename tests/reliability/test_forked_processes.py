@@ -50,9 +50,9 @@ def child(number):
     os._exit(0)
 
 print("# tensorflow")
-sr.write([Row(f"k{i}", np.arange(200)) for i in range(2000)], "data")
+sr.write([Row(f"k{i}", np.arange(200)) for i in range(200)], "data")
 child(0)
-assert len(list(sr.read("data"))) == 2000
+assert len(list(sr.read("data"))) == 200
 child(1)
 print(len(list(sr.read_records("by 1"))))
 
@@ -97,4 +97,4 @@ def test_a_child_of_a_process_that_used_tensorflow_is_told(said):
     lines = said["tensorflow"]
     pid = lines[2].split("(pid ")[1].split(")")[0]
     told = f"read: this process (pid {pid}) was forked after its parent had used TensorFlow"
-    assert lines == ["True 2000", "2000", told, "True 2000", "2000", "1"]
+    assert lines == ["True 200", "200", told, "True 200", "200", "1"]

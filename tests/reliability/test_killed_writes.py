@@ -149,6 +149,7 @@ def prepared(directory):
     return directory / "c"
 
 sr.write(new, root / "warm")  # what is imported and set up by now, no child does again
+tried = set()
 for mode in ("shuffled", "append", "overwrite", "overwrite in place"):
     options = {"csv": True, "assets": {"a": "x"}, "shards": 2}
     if mode == "shuffled":
@@ -163,8 +164,12 @@ for mode in ("shuffled", "append", "overwrite", "overwrite in place"):
     if mode != "shuffled":  # what is there after one step is there before the next
         places = {point: number for point, number in places.items() if point.startswith("before_")}
     victims = sorted(places.values()) if sys.argv[2] == "named" else range(1, len(points) + 1)
-    if sys.argv[2] == "named" and mode != "overwrite in place":
-        victims = victims[mode == "append" :: 2]
+    if sys.argv[2] == "named":
+        if mode == "overwrite in place":
+            victims = [number for number in victims if points[number - 1] not in tried]
+        else:
+            victims = victims[mode == "append" :: 2]
+        tried.update(points[number - 1] for number in victims)
     for victim in victims:
         destination = prepared(root / mode / str(victim))
         before = generation(destination)

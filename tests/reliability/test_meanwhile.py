@@ -40,7 +40,7 @@ class Meanwhile:
         if self.left == 0:
             self.thread = threading.Thread(target=self._run)
             self.thread.start()
-            self.thread.join(0.3)  # it may have to wait for a lock that the other one holds
+            self.thread.join(0.1)  # it may have to wait for a lock that the other one holds
 
     def _run(self):
         try:

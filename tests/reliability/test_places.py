@@ -103,7 +103,7 @@ def new_keys(kind):
     return sorted(record.key for record in (OLD + NEW if kind == "append" else NEW))
 
 
-@every(5)
+@every(9)
 @pytest.mark.parametrize("kind", WRITES)
 def test_requests_that_fail(kind, step, request):
     """With the 1st, 2nd, ... request failing, before or after it was done, there is the old dataset or the new one."""
@@ -131,7 +131,7 @@ def test_requests_that_fail(kind, step, request):
     assert outcomes  # at least the lost answer to the last put was understood
 
 
-@every(7)
+@every(9)
 @pytest.mark.parametrize("kind", WRITES)
 def test_killed_at_requests(kind, step, disk):
     """A writer that is killed at any request leaves the old dataset or the new one, and is run again with success."""

@@ -65,10 +65,15 @@ def values_of(feature: Any) -> list[Any]:
     return list(getattr(feature, kind).value)
 
 
-@settings(deadline=None, max_examples=150, derandomize=True, database=None)
-@given(messages())
-def test_protobuf_reads_what_was_given(message: tuple[int, list[Sample]]) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.nightly)])
+def test_protobuf_reads_what_was_given(count: int) -> None:
     """Protobuf parses the bytes to the given values, present or absent, in any combination."""
+    check = settings(deadline=None, max_examples=count, derandomize=True, database=None)(given(messages())(check_bytes))
+    check()
+
+
+def check_bytes(message: tuple[int, list[Sample]]) -> None:
+    """Assert that protobuf parses what was serialized to the given values."""
     size, parts = message
     data = serialize([leaf_of(f"f{i}", part) for i, part in enumerate(parts)], size)
     assert len(data) == size

@@ -105,8 +105,8 @@ def test_short_and_empty_records_are_left_out_on_request(corpus: Path) -> None:
 def test_resumes_exactly(tmp_path: Path, shuffle: int, stride: int) -> None:
     """A restored iterator cuts where the one that was saved would have cut."""
     path = written([5, 0, 19, 1, 14, 8, 3], tmp_path / "traces")
-    options = sr.Crop(4, batch_size=2)
-    assert_resumes_exactly(lambda: sr.read(path, batch=options, shuffle=shuffle, seed=1, epochs=2), tmp_path, stride)
+    options = {"batch": sr.Crop(4, batch_size=2), "fields": ["key", "x"], "shuffle": shuffle}
+    assert_resumes_exactly(lambda: sr.read(path, seed=1, epochs=2, **options), tmp_path, stride)
 
 
 @sr.record

@@ -1,5 +1,6 @@
 """`Pack` against a slow, obvious packing of one sequence after the other."""
 
+import functools
 import operator
 
 import numpy as np
@@ -32,6 +33,7 @@ class Speech:
     code: np.ndarray | None = sr.feature_list("uint8", optional=True, default=None)
 
 
+@functools.cache
 def speech_of(number, length):
     """Return a record with genuine zeros, of which some lack optional fields."""
     steps = np.arange(length) + 100 * number
@@ -240,7 +242,7 @@ def segments_of(batch):
             start = int(batch["segment_start"][i, j]) if "segment_start" in batch else 0
             record = speech_of(number, MANY[number])
             stretch = slice(start, start + len(steps))
-            np.testing.assert_array_equal(batch["x"][i, steps], record.x[stretch])
+            assert np.array_equal(batch["x"][i, steps], record.x[stretch])
             assert batch["word"][i, steps].tolist() == [word.encode() for word in record.word[stretch]]
             found.append((number, start, len(steps)))
     return found
@@ -359,15 +361,15 @@ def test_any_lengths_are_packed_as_one_by_one(tmp_path_factory, lengths, options
 def test_shuffled_epochs_hold_every_step_once_in_the_order_of_their_seed(many, options):
     """Each step of each record comes once an epoch; the seed decides the order, which no two epochs share."""
 
-    def epochs(seed):
+    def epochs(seed, count):
         dataset = sr.read(many, batch=options, shuffle=16, seed=seed, fields=["key", "x", "word"])
-        return [[segments_of(batch) for batch in dataset] for _ in range(2)]
+        return [[segments_of(batch) for batch in dataset] for _ in range(count)]
 
-    first = epochs(4)
+    first = epochs(4, 2)
     for epoch in first:
         assert sorted(segment for batch in epoch for segment in batch) == all_segments(options.length)
-    assert epochs(4) == first
-    assert epochs(5) != first
+    assert epochs(4, 1) == first[:1]
+    assert epochs(5, 1) != first[:1]
     assert first[0] != first[1]
 
 
@@ -431,6 +433,7 @@ class Pair:
     target: list = sr.feature_list(str, align="target")
 
 
+@functools.cache
 def pair_of(number, steps):
     source, target = (np.arange(count) + 100 * number + 1 for count in steps)
     return Pair(number, source, source.astype("f4"), [f"t{step}" for step in target])
@@ -503,7 +506,8 @@ def test_pairs_need_no_more_rows_than_first_fit(sizes):
 def test_pairs_resume_shard_and_shuffle(tmp_path, stride):
     """As one length does: the whole remainder follows a checkpoint, and readers of shares hold each record once."""
     path = pairs_written(TWO, tmp_path / "pairs", shards=2)
-    build = lambda **options: sr.read(path, batch=Pack(14, 2), shuffle=8, seed=3, **options)  # noqa: E731
+    names = ["key", "source", "target"]
+    build = lambda **more: sr.read(path, batch=Pack(14, 2), fields=names, shuffle=8, seed=3, **more)  # noqa: E731
     assert_resumes_exactly(lambda: build(epochs=2), tmp_path, stride)
     found = [batch["key"].numpy()[i, :count] for index in range(2) for batch in build(shard=(index, 2))
              for i, count in enumerate(batch["segment_count"].numpy())]  # fmt: skip

@@ -175,9 +175,9 @@ def test_names_and_options_that_clash_are_refused(tmp_path):
 def test_records_without_steps_are_left_out_or_an_error_on_request(corpus, flat):
     """As by `Pad`, of every group; the number of batches is known."""
     kept = [n for number, n in enumerate(LENGTHS) if n and number % 4]  # those that have steps in `free`, too
-    dataset = sr.read(corpus, batch=Ragged(2, empty="drop", flat=flat))
+    dataset = sr.read(corpus, batch=Ragged(2, empty="drop", flat=flat), fields=["x", "free"])
     batches = list(dataset)
     assert np.concatenate([batch["sequence_length"] for batch in batches]).tolist() == kept
     assert int(dataset.cardinality()) == len(batches) == -(-len(kept) // 2)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"takes.*without steps \(empty="):
-        list(sr.read(corpus, batch=Ragged(2, empty="error", flat=flat)))
+        list(sr.read(corpus, batch=Ragged(2, empty="error", flat=flat), fields=["x", "free"]))

@@ -94,20 +94,22 @@ def test_objects_hold_the_features_in_the_order_of_their_numbers(foreign):
     assert sr.salvage(path, path.with_suffix(".saved"), schema=record_class).records == len(STEPS)
 
 
-READS = [(kind, batch) for kind in KINDS for batch in (None, sr.Pad(3), sr.TokenBudget(36))]
+READS = [(kind, batch, None) for kind in KINDS for batch in (None, sr.Pad(3), sr.TokenBudget(36))]
+BY_DAY = [("example", None, None), ("steps", sr.TokenBudget(36), ("label", "frames", "pose"))]
 
 
 @pytest.mark.parametrize(
-    ("foreign", "batch"), all_at_night(READS, [("example", None), ("steps", sr.TokenBudget(36))]), indirect=["foreign"]
+    ("foreign", "batch", "fields"), all_at_night([*READS, BY_DAY[1]], BY_DAY), indirect=["foreign"]
 )
-def test_graphs_hold_the_same(foreign, batch):
+def test_graphs_hold_the_same(foreign, batch, fields):
     """Single records and batches have the same lists, and the images of each step."""
     path, record_class = foreign
-    for element in sr.read(path, schema=record_class, batch=batch):
+    for element in sr.read(path, schema=record_class, batch=batch, fields=fields):
         rows = [element] if batch is None else [{k: v[row] for k, v in element.items()} for row in range(3)]
         for row in rows:
             number, steps = int(row["label"]), STEPS[int(row["label"])]
-            np.testing.assert_array_equal(row["classes"][:steps], -np.arange(steps))
+            if fields is None:
+                np.testing.assert_array_equal(row["classes"][:steps], -np.arange(steps))
             np.testing.assert_array_equal(row["pose"][:steps, 0], np.arange(steps) / 2)
             assert row["frames_size"].numpy()[:steps].tolist() == [[2 + number, 3 + step] for step in range(steps)]
             assert row["frames"].numpy()[:steps, 0, 0, 0].tolist() == [10 * number + step for step in range(steps)]
