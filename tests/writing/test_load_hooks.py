@@ -113,13 +113,13 @@ def test_memory_is_released_on_the_way(tmp_path):
     alive = []
 
     def sources():
-        for i in range(40):
+        for i in range(24):
             alive.append(sum(reference() is not None for reference in loaded))
             yield Recording(f"k{i}")
 
     sr.write(sources(), tmp_path / "c", params={"size": 1 << 20})
     assert max(alive) < 20
-    assert sr.info(tmp_path / "c").steps == 40 << 20
+    assert sr.info(tmp_path / "c").steps == 24 << 20
 
 
 def test_load_may_return_another_record(tmp_path):
