@@ -1,6 +1,6 @@
-"""Programs in processes of their own, which do not pay for TensorFlow's import.
+"""Programs in processes of their own, which do not pay for the imports of TensorFlow and of this package.
 
-One process has imported it and has started none of its threads; each program runs in a child of that process.
+One process has imported them and has started none of its threads; each program runs in a child of that process.
 """
 
 import json
@@ -13,6 +13,10 @@ from pathlib import Path
 _SERVER = r"""
 import json, os, runpy, signal, sys, time, types, warnings
 import keras, matplotlib.pyplot, tensorflow
+import seqrecorder
+
+for name in dir(seqrecorder):  # each is imported when it is asked for
+    getattr(seqrecorder, name)
 
 os.fsync = os.fstat  # nothing here cuts the power
 LIBRARIES = [path for path in sys.path if path and path not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]

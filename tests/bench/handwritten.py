@@ -8,6 +8,7 @@ for buckets: each batch is padded to its longest. The raw floor reads the files 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -236,10 +237,10 @@ def _parts(directory: Path) -> list[str]:
     if not parts.exists():
         parts.mkdir()
         records = tf.data.TFRecordDataset(str(directory / "data.tfrecord"))
-        for number, path in enumerate(paths):
-            with tf.io.TFRecordWriter(path) as writer:
-                for record in records.shard(PARTS, number).as_numpy_iterator():
-                    writer.write(record)
+        with contextlib.ExitStack() as stack:
+            writers = [stack.enter_context(tf.io.TFRecordWriter(path)) for path in paths]
+            for number, record in enumerate(records.as_numpy_iterator()):
+                writers[number % PARTS].write(record)
     return paths
 
 

@@ -230,6 +230,7 @@ def fit(model: keras.Model, data: tf.data.Dataset, epochs: int, *, short: bool, 
     """Train, by two batches where it shall be short, and return the last loss."""
     if short:
         epochs, options = 1, {"steps_per_epoch": 2}
+    model.optimizer.build(model.trainable_variables)  # otherwise, Keras traces the step twice
     losses = model.fit(data, epochs=epochs, shuffle=False, verbose=0, **options).history["loss"]
     assert np.isfinite(losses).all()
     return losses[-1]

@@ -144,12 +144,12 @@ def test_large_item(tmp_path):
 
 def test_memory(tmp_path):
     """The peak stays near the bound, for 10 times as many bytes, while adding and while draining."""
-    bound = 2 << 20
+    bound = 1 << 20
     rng = random.Random(0)
     spill = SortedSpill(tmp_path / "spill", memory_bytes=bound)
     tracemalloc.start()
     total = 0
-    for tag in shuffle_tags(0, 0, 20_000).tolist():
+    for tag in shuffle_tags(0, 0, 10_000).tolist():
         item = (rng.randbytes(rng.randrange(2000)), b"lengths.")
         total += len(item[0])
         spill.add(tag, item)
