@@ -53,8 +53,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     _check_clashes(schema, options)
     if derived.inputs is None:
         return chosen
-    if derived.weights is not False:
-        _check_targets(schema, options)
+    _check_targets(schema, options)
     carried_names = _made_names(chosen, options)
     ahead = [name for name in names_of(derived.inputs) if options.carried and options.carried.names.get(name)]
     if ahead and getattr(options.strategy, "future", False):
@@ -90,11 +89,15 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
         names += lists[:1]  # lengths and masks are computed from a feature list
     if not names:
         raise OptionError(f"inputs: expected at least one field of {schema.name}, got {', '.join(wanted) or 'none'}")
+    if left := set(names) - set(_field_names(chosen)):
+        raise OptionError(f"fields: {min(left)!r} is left out, but inputs, targets or weights need it; add it")
     return chosen.select(names)
 
 
 def _check_targets(schema: Schema, options: OutputOptions) -> None:
     derived, names = options.derived, _field_names(schema)
+    if derived.weights is False:
+        return
     texts = {name for name in names if schema[name].element.is_text and name not in options.images}
     for name in names_of(derived.targets):
         if name in texts:

@@ -418,10 +418,8 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
     if is_short:
         raise DatasetNotFoundError(f"{text}{missing and '; missing: '}{missing}; write them first", path=source.path)
     if more:
-        raise DatasetError(
-            f"{text}, with {more} as well; remove from {source.path} the parts of earlier jobs, and commit again",
-            path=source.path,
-        )
+        text += f", with {more} as well; remove from {source.path} the parts of earlier jobs, and commit again"
+        raise DatasetError(text, path=source.path)
 
 
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:

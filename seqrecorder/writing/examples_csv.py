@@ -58,10 +58,8 @@ class ExamplesCsv:
         self._characters = 0
         clash = [name for name in _LOCATION if name in columns]
         if clash:
-            raise OptionError(
-                f"csv=True: the column {clash[0]!r} is reserved for the position of a record, and a field has that name"
-                " too; define to_csv_row, and give the field another name there"
-            )
+            text = f"csv=True: the column {clash[0]!r} is reserved for a record's position, and a field has that name"
+            raise OptionError(f"{text} too; define to_csv_row, and give the field another name there")
         try:
             header = csv_line([*_LOCATION, *columns])
         except ValueError as error:

@@ -135,6 +135,8 @@ def test_names_that_nothing_has(series: Path) -> None:
     """An unknown name is refused with all that there are, those of the strategy among them."""
     with pytest.raises(sr.OptionError, match=r"gives no 'resett' \(did you mean 'reset'\?\).*segment_index"):
         sr.read(series, batch=sr.Unroll(3, 2), inputs="x", targets="resett")
+    with pytest.raises(sr.OptionError, match="fields: 'y' is left out, but inputs, targets or weights need it"):
+        sr.read(series, batch=sr.Pad(3), inputs="x", targets="y", fields=["x"])
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,15 @@ def test_pieces_without_numbers_are_rewritten_for_another_class(tmp_path: Path) 
         sr.rewrite(tmp_path / "d", schema=Named, on_duplicate="error")
 
 
+def test_splits_without_records_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A split that a rule asks for and that gets no record is logged, but none that the caller names."""
+    walks = [Walk(f"w{number}", np.arange(3)) for number in range(5)]
+    sr.write(walks, tmp_path / "shares", splits={"train": 0.98, "eval": 0.02})
+    sr.write(walks, tmp_path / "time", splits={"train": ..., "eval": 9}, time="minute")
+    sr.write({"train": walks, "eval": []}, tmp_path / "named", schema=Walk)
+    assert caplog.messages == [f"{tmp_path / name}: split 'eval' has no record" for name in ("shares", "time")]
+
+
 def test_numbers_of_pieces_stay_unique(tmp_path: Path) -> None:
     """A piece never gets the number of another one of its key, in parts and appends too; else an error says so."""
     options: Any = {"splits": {"a": ..., "b": 20, "c": 40}, "time": "minute", "straddling": "cut"}
