@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read_records import read_records as read_records
     from seqrecorder.sources.csv import from_csv as from_csv
-    from seqrecorder.sources.rows import from_rows as from_rows
+    from seqrecorder.sources.row_per_step import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
     from seqrecorder.sources.text import from_conll as from_conll
     from seqrecorder.sources.text import from_jsonl as from_jsonl
@@ -156,7 +156,7 @@ _LAZY = {
         "dataset.split_shares": "Balanced",
         "dataset.verify": "VerifyReport verify",
         "sources.csv": "from_csv",
-        "sources.rows": "from_rows",
+        "sources.row_per_step": "from_rows",
         "sources.tables": "from_table",
         "sources.text": "from_conll from_jsonl from_ts",
         "analysis.leakage": "Leakage leakage",

@@ -13,7 +13,7 @@ import attrs
 
 from seqrecorder.analysis.stats import by_pieces, selections_of
 from seqrecorder.codec.records import content_digest
-from seqrecorder.dataset.folds import times_of, values_by
+from seqrecorder.dataset.folds_and_subsets import times_of, values_by
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.schema.display import cut, html_table, text_table

@@ -177,7 +177,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
         schema: a record class; None infers one.
     """
     from seqrecorder.cli.output import manifest_line, manifest_summary
-    from seqrecorder.sources.rows import from_rows
+    from seqrecorder.sources.row_per_step import from_rows
     from seqrecorder.sources.tables import from_table
     from seqrecorder.writing.writer import write
 

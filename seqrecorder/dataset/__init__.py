@@ -2,15 +2,15 @@
 
 __all__ = [
     "append_and_overwrite",
+    "checked_shards",
     "exports",
-    "folds",
+    "folds_and_subsets",
     "keys",
     "manifest",
     "push_pull_clean",
     "record_store",
     "salvage",
     "selection",
-    "shard_set",
     "split_shares",
     "splits_in_time",
     "verify",

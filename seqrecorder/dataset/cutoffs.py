@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.folds import timeline
+from seqrecorder.dataset.folds_and_subsets import timeline
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError
 

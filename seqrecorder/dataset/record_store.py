@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.checked_shards import Origin, Runs, ShardFile, check_digest, resolve_dataset
 from seqrecorder.dataset.manifest import (
     dataset_at,
     explaining_replacement,
@@ -27,7 +28,6 @@ from seqrecorder.dataset.manifest import (
     schema_to_read,
     shards_of,
 )
-from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, check_digest, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError, ShardReadError
 from seqrecorder.schema.exact_values import Mismatch
 from seqrecorder.storage.crc32c import framed
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.dataset.checked_shards import Check, OnCorrupt
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
-    from seqrecorder.dataset.shard_set import Check, OnCorrupt
     from seqrecorder.dataset.splits_in_time import Piece
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
@@ -625,7 +625,7 @@ class Rows:
 
         Args:
             schema: class or schema to read as; None for the schema of these rows.
-            check: level of checks; see `seqrecorder.dataset.shard_set.resolve`.
+            check: level of checks; see `seqrecorder.dataset.checked_shards.resolve`.
             on_corrupt: `error`, or `skip` to skip damaged records, which only works for whole splits.
             lengths_only: whether only lengths are needed, so that no record is copied.
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 
 from seqrecorder.dataset import exports
-from seqrecorder.dataset.folds import (
+from seqrecorder.dataset.checked_shards import Selected
+from seqrecorder.dataset.folds_and_subsets import (
     Folds,
     Parts,
     folds_in_time,
@@ -23,7 +24,6 @@ from seqrecorder.dataset.folds import (
 )
 from seqrecorder.dataset.manifest import explaining_replacement, lengths_picture
 from seqrecorder.dataset.record_store import RecordStore, Rows, ascends
-from seqrecorder.dataset.shard_set import Selected
 from seqrecorder.dataset.split_shares import lowest_ranked
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError, check_count
 from seqrecorder.schema.display import cut, html_table, number_of
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from seqrecorder.codec.columns import Column
-    from seqrecorder.dataset.folds import Straddling
+    from seqrecorder.dataset.checked_shards import Origin
+    from seqrecorder.dataset.folds_and_subsets import Straddling
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.shard_set import Origin
     from seqrecorder.schema.schema import Schema
 
     R = TypeVarWithDefault("R", default=Any)

@@ -20,6 +20,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import group_lengths, only_stores, records_of
 from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.checked_shards import Origin, resolve
 from seqrecorder.dataset.manifest import (
     histogram,
     is_as_written,
@@ -29,7 +30,6 @@ from seqrecorder.dataset.manifest import (
     shards_of,
     was_replaced,
 )
-from seqrecorder.dataset.shard_set import Origin, resolve
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,

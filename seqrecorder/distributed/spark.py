@@ -18,7 +18,7 @@ from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.selection import rows_of
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.rows import RowGroups, from_rows
+from seqrecorder.sources.row_per_step import RowGroups, from_rows
 from seqrecorder.sources.tables import from_table
 from seqrecorder.writing.commit import commit_pieces
 from seqrecorder.writing.part import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import NOTHING
 from seqrecorder.codec.parse import length_name
-from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.dataset.checked_shards import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pack import Pack

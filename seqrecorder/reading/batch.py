@@ -14,7 +14,7 @@ import numpy as np
 
 from seqrecorder.codec.elements import encode_elements, lengths_of, serialize_fields
 from seqrecorder.codec.parse import Parser
-from seqrecorder.dataset.shard_set import Origin
+from seqrecorder.dataset.checked_shards import Origin
 from seqrecorder.errors import OptionError, check_count, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.batching.step_slices import ELEMENTS

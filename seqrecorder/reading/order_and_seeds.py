@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.graph_ops import Crop
-    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.dataset.checked_shards import Origin
     from seqrecorder.reading.oversampling import Oversampling
     from seqrecorder.schema.schema import Schema
 
@@ -441,7 +441,7 @@ class PlannedReads:
 
     Attributes:
         paths: paths of all shards.
-        table: int64, `(n, 5)`: runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
+        table: int64, `(n, 5)`: runs of all files (see `seqrecorder.dataset.checked_shards.Runs`).
         ends: int64, `(files + 1,)`: index in `table` of the first run of each file.
         hint: path of the dataset, for the advice in error messages.
     """

@@ -16,7 +16,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.exact_values import Mismatch, exact_array
 
 if TYPE_CHECKING:
-    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.dataset.checked_shards import Origin
     from seqrecorder.schema.field import Field
 
 

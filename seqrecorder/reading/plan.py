@@ -10,8 +10,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.parse import Parser
+from seqrecorder.dataset.checked_shards import resolve
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.pack import Pack

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from seqrecorder.codec.parse import Parser
-    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.dataset.checked_shards import Origin
 
 
 # A batch below both limits takes about as long to hand to another thread as to make.

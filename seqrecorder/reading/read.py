@@ -14,8 +14,8 @@ import attrs
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
 from seqrecorder.codec.graph_ops import INDEX, SEED, check_steps, with_numbers
 from seqrecorder.codec.parse import Parser, encoded_images
+from seqrecorder.dataset.checked_shards import resolve
 from seqrecorder.dataset.manifest import read_manifest
-from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, check_count, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from seqrecorder.codec.graph_ops import MapsField
+    from seqrecorder.dataset.checked_shards import Check, OnCorrupt, Origin
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.batching.strategy import Strategy
     from seqrecorder.reading.derived_fields import Output
     from seqrecorder.schema.schema import Schema

@@ -11,9 +11,9 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.checked_shards import check_shard, class_advice, resolve
 from seqrecorder.dataset.manifest import explaining_replacement, first_of_groups, in_written_order
 from seqrecorder.dataset.selection import Selection, rows_of
-from seqrecorder.dataset.shard_set import check_shard, class_advice, resolve
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.crc32c import FOOTER, HEADER
 from seqrecorder.storage.processes_and_signals import ahead
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
+    from seqrecorder.dataset.checked_shards import Check, OnCorrupt, Origin, ShardFile
 
     class ReadKeywords(TypedDict, total=False):
         """Types of the keyword arguments of `read_records`, except `schema` and `fields`."""

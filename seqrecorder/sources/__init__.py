@@ -3,4 +3,4 @@
 The inference of schemas from these sources is here as well.
 """
 
-__all__ = ["foreign", "infer", "rows", "tables", "text"]
+__all__ = ["foreign", "infer", "row_per_step", "tables", "text"]

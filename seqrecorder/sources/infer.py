@@ -23,7 +23,7 @@ from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 from seqrecorder.schema.utf8 import check_utf8
-from seqrecorder.sources.rows import ranks_of
+from seqrecorder.sources.row_per_step import ranks_of
 from seqrecorder.sources.tables import is_csv, open_table, table_of_files
 from seqrecorder.sources.text import CONLLU_COLUMNS, in_chunks, series_in, split_sentences
 from seqrecorder.storage.files import files_named, natural_order

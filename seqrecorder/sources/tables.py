@@ -1,6 +1,6 @@
 """Records from tables with one row per record, and the table files that `from_table` reads.
 
-Tables with one row per step are in `seqrecorder.sources.rows`.
+Tables with one row per step are in `seqrecorder.sources.row_per_step`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.dataset.folds import _deal_groups, _deal_records
+from seqrecorder.dataset.folds_and_subsets import _deal_groups, _deal_records
 from seqrecorder.dataset.selection import rows_of
 
 

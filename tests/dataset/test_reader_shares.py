@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.dataset.shard_set import share_of
+from seqrecorder.dataset.checked_shards import share_of
 
 
 @sr.record

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
+from seqrecorder.dataset.checked_shards import Selected, resolve
 from seqrecorder.dataset.record_store import _selected
 from seqrecorder.dataset.selection import rows_of
-from seqrecorder.dataset.shard_set import Selected, resolve
 
 
 @sr.record

@@ -11,8 +11,8 @@ import tensorflow as tf
 from shard_tables import write_table
 
 import seqrecorder as sr
+from seqrecorder.dataset.checked_shards import Selected, resolve_dataset
 from seqrecorder.dataset.manifest import read_manifest
-from seqrecorder.dataset.shard_set import Selected, resolve_dataset
 from seqrecorder.storage.shard_reader import block_for
 
 

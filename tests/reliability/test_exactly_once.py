@@ -16,7 +16,7 @@ from combinations import all_at_night
 from tensorflow.python.data.experimental.ops import data_service_ops, distribute  # neither has a public name
 
 import seqrecorder as sr
-from seqrecorder.dataset.shard_set import Origin, ShardFile
+from seqrecorder.dataset.checked_shards import Origin, ShardFile
 
 
 @sr.record

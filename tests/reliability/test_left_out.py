@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.dataset.checked_shards import resolve
 from seqrecorder.storage.shard_reader import RecordReader
 
 COUNT = 60

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.graph_ops import Stretch
     from seqrecorder.codec.parse import Parser
-    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.dataset.checked_shards import Origin
     from seqrecorder.reading.order_and_seeds import RecordLength
     from seqrecorder.schema.schema import Schema
 

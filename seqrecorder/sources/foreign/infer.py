@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import objects
-from seqrecorder.dataset.shard_set import common_compression
+from seqrecorder.dataset.checked_shards import common_compression
 from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, check_count, did_you_mean
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together

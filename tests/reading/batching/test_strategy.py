@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder.codec.parse import Parser
-from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.dataset.checked_shards import resolve
 from seqrecorder.reading import prefetching
 from seqrecorder.reading.batching.strategy import Feed
 from seqrecorder.reading.order_and_seeds import StreamOptions

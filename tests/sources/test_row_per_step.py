@@ -15,7 +15,7 @@ from pyarrow import csv, parquet
 
 import seqrecorder as sr
 from seqrecorder.codec import arrow as codec_tables
-from seqrecorder.sources import rows as row_order
+from seqrecorder.sources import row_per_step as row_order
 
 
 @sr.record
