@@ -585,13 +585,13 @@ _MISSED_BY_GROUPS = (
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
     """Log a warning for each split that misses its share or is empty, and a single warning for all strata."""
-    why = _MISSED_BY_HASH if manifest.splitting.groups is None else _MISSED_BY_GROUPS
-    for name, (share, got) in manifest.missed_shares.items():
+    rule, missing = manifest.splitting, manifest.missed_shares
+    why = _MISSED_BY_HASH if rule.groups is None else _MISSED_BY_GROUPS
+    for name, (share, got) in missing.items():
         text = "%s: split %r has %.1f %% of the records for a share of %.1f %%: %s"
         _LOG.warning(text, manifest.where, name, 100 * got, 100 * share, why)
-    rule = manifest.splitting
     if (rule.shares or rule.time) and manifest.records:
-        for name in [name for name, split in manifest.splits.items() if not split.records]:
+        for name in [name for name, split in manifest.splits.items() if not split.records and name not in missing]:
             _LOG.warning("%s: split %r has no record", manifest.where, name)
     missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
     if missed:

@@ -323,7 +323,7 @@ def test_a_language_model_trains_on_every_transition(texts: Path) -> None:
         ({"inputs": sr.previous_step("pairs", start=[1, 2, 3])}, r"start: expected a value .* of shape \(2,\)"),
         ({"targets": {"a": sr.next_step(["ids", "at"])}}, "targets: expected one field in each place"),
         ({"targets": sr.next_step("ids"), "batch": sr.Window(2, stride=2)}, r"steps=slice\(None, None, 2\)"),
-        ({"targets": sr.next_step("ids"), "fields": ["at"]}, "no field"),
+        ({"targets": sr.next_step("ids"), "fields": ["at"]}, "fields: 'ids' is left out"),
     ],
     ids=lambda value: None if isinstance(value, str) else next(iter(value)),
 )
