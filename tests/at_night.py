@@ -1,7 +1,7 @@
 """Cases that only the nightly run needs: `python tests/at_night.py` measures them and writes `at_night.txt`.
 
 It runs the suite once under coverage.py, which keeps the branches of the package that each case takes. From the slowest
-down, a case of a parametrized test is left to the night if two others of the day take each of its branches. A fifth of
+down, a case of a parametrized test is left to the night if another of the day takes each of its branches. A fifth of
 the cases of every test stays, and all of the promises' (`tests/reliability`): what a kill or a damaged byte does, no
 branch shows. `conftest.py` marks those of the list; a name that no case has any more does nothing.
 """
@@ -24,7 +24,7 @@ SECONDS = 0.2
 """Cases that take less are run by day: they would save nothing."""
 
 ALL_BY_DAY = ("tests/test_", "tests/reliability/")
-OTHERS = 2
+OTHERS = 1
 STAY = 0.2
 
 

@@ -104,6 +104,7 @@ def test_every_measure_has_ours_and_the_hand_written_way(report):
     assert {"seqrecorder", "hand-written", "npz"} <= set(report.bytes)
 
 
+@pytest.mark.nightly
 def test_fields_that_are_no_plain_columns_are_measured_of_us_and_by_hand():
     """Images, ragged tags and scores that may lack are written and read both ways; of others it is told why not."""
     report = run.measure("W6", Effort(quick=True, rounds=1), only=["write"])
@@ -192,6 +193,7 @@ def test_a_peer_that_is_missing_says_so(monkeypatch):
     assert "pyarrow" in (attrs.evolve(peers.PEERS[1], needs=("pyarrow",)).missing() or "")
 
 
+@pytest.mark.nightly
 def test_a_peer_that_fails_says_so():
     """A library that cannot write its files is named with its error, and the others are measured."""
 
@@ -277,6 +279,7 @@ def test_packed_files_have_the_same_fields():
         assert [attrs.evolve(field, storage="auto") for field in packed.fields] == list(plain.fields)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux tells what threads take")
 def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
     """No thread takes more than all do; all candidates are read on one core and on those that there are."""
@@ -296,6 +299,7 @@ def test_cores_tells_what_the_busiest_thread_leaves(capsys, monkeypatch):
     assert "| W2       | seqrecorder | 1 | 2,000 |" in cores.text({"W2": figures})
 
 
+@pytest.mark.nightly
 def test_training_tells_how_long_it_waits(capsys):
     """A GRU is trained on tokens and sensors, and the share of waiting is that of the seconds that are told."""
     main(["--training", "--quick", "--workload", "W2", "--json"])
