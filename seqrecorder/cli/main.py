@@ -159,8 +159,9 @@ class _Parser(argparse.ArgumentParser):
             lines += [f"{task}:", *(f"  {name:<12}{summaries[name]}" for name in names.split()), ""]
         return "\n".join([*lines, f"{self.epilog}\n"])
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        # The parser of a command would leave the error to that of all commands, which knows no options.
+    # The parser of a command would leave the error to that of all commands, which knows no options. Pyright takes one
+    # overload of typeshed for another signature.
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         known, rest = super().parse_known_args(args, namespace)
         if rest and self.commands is None:
             text = f"unrecognized arguments: {' '.join(rest)}"

@@ -1,4 +1,4 @@
-"""Output of the command line: text for people, JSON for programs, and the exit code.
+"""Output of the command line: text for people, and JSON for programs.
 
 Text from files may be hostile: terminal control characters are escaped.
 """
