@@ -61,7 +61,7 @@ def rewrite(
 
     Records keep their splits, their written order and their bytes. The splitting rule, metadata, assets and the number
     of skipped records stay as well. `drop` and `keep` also remove `skip_reasons`, which may quote values.
-    Keys are not checked again unless `schema` has another key field, or `on_duplicate` is passed.
+    Keys are not checked again unless `schema` has another key or chunk field, or `on_duplicate` is passed.
 
     The old files are removed once the new dataset is complete, so that no byte of a dropped record is left in the
     directory (but perhaps in free disk blocks, snapshots and backups). At a URL, they stay until `clean`, and in the
@@ -103,7 +103,7 @@ def rewrite(
     writer = Writer(old.url or old.path, old.schema if schema is None else schema, **again)
     read = [source_of(field, old.schema.fields) for field in writer.schema.fields]
     history = old if chosen is None else attrs.evolve(old, skip_reasons=())
-    keys = [each.key_field and each.key_field.feature for each in (old.schema, writer.schema)]
+    keys = [{each.feature for each in of.fields if each.key or each.chunk} for of in (old.schema, writer.schema)]
     writer.keep_history(history, keys=keys[0] == keys[1] and "on_duplicate" not in options)
     with writer:
         for name in old.splits:

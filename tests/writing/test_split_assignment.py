@@ -266,6 +266,14 @@ def test_pieces_without_numbers_are_rewritten_for_another_class(tmp_path: Path) 
         sr.rewrite(tmp_path / "d", schema=Named, on_duplicate="error")
 
 
+def test_numbered_pieces_are_rewritten_with_their_numbers_only(tmp_path: Path) -> None:
+    """A class without the numbers would leave several records of one key, which is refused."""
+    old = sr.write(RIDES, tmp_path / "d", splits={"a": ..., "b": 20}, time="minute", straddling="cut")
+    with pytest.raises(sr.DuplicateKeyError):
+        sr.rewrite(tmp_path / "d", schema=Walk)
+    assert sr.rewrite(tmp_path / "d", schema=Ride).records == old.records
+
+
 def test_splits_without_records_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A split that a rule asks for and that gets no record is logged, but none that the caller names."""
     walks = [Walk(f"w{number}", np.arange(3)) for number in range(5)]
