@@ -81,9 +81,10 @@ def positive(text: str) -> int:
 
 
 def of_writing(options: argparse.Namespace) -> dict[str, Any]:
-    """Collect the options of `seqrecorder.write` from the arguments of `convert`."""
+    """Collect the options of `seqrecorder.write` from the arguments of a command."""
     names = ("seed", "split_by", "shards", "compression", "shuffle", "overwrite")
-    return {"splits": dict(options.shares) or None, **{name: getattr(options, name) for name in names}}
+    named = {key: each for key, each in vars(options).items() if key in names}
+    return named | {"splits": dict(options.shares) or None}
 
 
 TYPES: dict[str, Callable[[str], Any]] = {

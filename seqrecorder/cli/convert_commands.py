@@ -193,11 +193,8 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     else:
         source = from_table(options.paths, schema or inferred, **common)
     manifest = write(source, options.destination, **of_writing(options))
-    document = {
-        "dataset": manifest_summary(manifest),
-        "ignored": list(source.ignored),
-        "draft": None if inferred is None else repr(inferred),
-    }
+    draft = None if inferred is None else repr(inferred)
+    document = {"dataset": manifest_summary(manifest), "ignored": list(source.ignored), "draft": draft}
     text = manifest_line(manifest)
     if source.ignored:
         text += f"\nleft out: {', '.join(map(printable, source.ignored))}"

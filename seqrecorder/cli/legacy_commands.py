@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command, quieten_tensorflow
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, of_writing, quieten_tensorflow
 from seqrecorder.errors import OptionError
 
 
@@ -59,6 +59,8 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
     quieten_tensorflow()
     from seqrecorder.legacy.convert.script import convert_script, functions_of
 
+    if not options.data and (options.shares or options.split_by or options.overwrite):
+        raise OptionError("--share, --split-by and --overwrite are for a dataset: give --data DIR")
     if not options.calls:
         if options.write or options.data:
             raise OptionError("which function? give --call 'function(arguments)'")
@@ -82,9 +84,7 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
             blocks += [f"written to {target}"]
         if options.data:
             target = f"{options.data}{suffix}"
-            keywords: dict[str, Any] = {"splits": dict(options.shares)} if options.shares else {}
-            keywords |= {"split_by": options.split_by} if options.split_by else {}
-            document["read"] = conversion.write_data(target, seed=options.seed, overwrite=options.overwrite, **keywords)
+            document["read"] = conversion.write_data(target, **of_writing(options))
             blocks += [f"written to {target}; it is read by", document["read"]]
         elif not options.write:
             blocks += [conversion.source]

@@ -144,6 +144,8 @@ def _run(name: str, path: Path, script: str) -> Any:
         absent = isinstance(error, ModuleNotFoundError)
         missing = f"imports {error.name}, which is not installed" if absent else f"does not run: {error.msg}"
         remedy = "install it, or run from the project's root; or remove imports that reading does not need"
+        if error.name in ("cPickle", "StringIO", "Queue", "ConfigParser", "urllib2", "urlparse", "cStringIO"):
+            missing, remedy = f"imports {error.name}, a module of Python 2", "import the one that Python 3 has instead"
         raise SourceError(f"{script} {missing}: {remedy}") from error
     except (Exception, SystemExit) as error:
         raise SourceError(

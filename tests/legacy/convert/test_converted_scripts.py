@@ -153,6 +153,13 @@ def test_shares_of_the_data(script, files, tmp_path):
     assert set(sr.info(target).splits) == {"train", "eval"}
 
 
+@pytest.mark.parametrize("option", [["--share", "a=1"], ["--split-by", "id"], ["--overwrite"]])
+def test_options_of_data_need_data(script, option, capsys):
+    """Options of the dataset are refused without one, and not ignored."""
+    assert main(["legacy", "convert", str(script), "--call", "read([])", *option]) == 1
+    assert "are for a dataset: give --data DIR" in capsys.readouterr().err
+
+
 def test_the_same_batches_of_buckets(converted, tmp_path):
     """The script that reads the data has the buckets, the shuffle and the epochs of the old function."""
     script = converted(old_readers.buckets, "sequences").write_data(tmp_path / "again")
@@ -362,6 +369,7 @@ def inputs(first):
         (SCRIPT, "read", "--call 'read' is a function; call it, as in 'read()'"),
         (SCRIPT, "read(['/no/such/file'])", "gives no batch: NotFoundError: /no/such/file; No such file"),
         ("import no_such_library", "read()", "imports no_such_library, which is not installed: install it"),
+        ("import cPickle", "read()", "imports cPickle, a module of Python 2: import the one that Python 3 has instead"),
         ("from json import gone", "read()", "does not run: cannot import name 'gone' from 'json'"),
         (
             "from json import gone",
