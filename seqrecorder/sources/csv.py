@@ -73,8 +73,9 @@ class CsvRecords(SkippingSource, Generic[T]):
                     except SkipRecord as skip:
                         self.skip(skip)
             except (csv.Error, UnicodeDecodeError, *UNPACKING_ERRORS) as error:
-                line = rows.line_num
-                raise SourceError(f"{self.path}, line {line}: not {self.encoding} CSV: {error}") from error
+                where = f"{self.path}, row that begins in line {rows.line_num + 1}"  # it names the last sound row
+                advice = "; check its quotes" if isinstance(error, csv.Error) else ""
+                raise SourceError(f"{where}: not {self.encoding} CSV: {error}{advice}") from error
 
     def _header(self, rows: csv.DictReader[str]) -> Sequence[str]:
         names = rows.fieldnames

@@ -490,10 +490,8 @@ class RowGroups(TableSource):
         advice = "declare a feature_list, or make the groups smaller by another column"
         if any(value in (None, "") for value in (first, second)):
             advice = f"a cell is empty: fill it first, for example by frame.groupby(...)[{name!r}].transform('first')"
-        return SourceError(
-            f"column {name!r}, for the context field {field.name!r}, is not constant in the group {group}: "
-            f"{first!r}, then {second!r}; {advice}"
-        )
+        problem = f"column {name!r}, for the context field {field.name!r}, is not constant in the group {group}"
+        return SourceError(f"{problem}: {first!r}, then {second!r}; {advice}")
 
     def _count_times(self, table: Any, inside: NDArray[np.bool_]) -> None:
         """Count the rows with equal times, and the gaps between regular times."""

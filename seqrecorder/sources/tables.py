@@ -153,10 +153,8 @@ def _reason(error: Exception) -> str:
         return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
     if "straddling" not in str(error):
         return str(error)
-    return (
-        "a line is longer than 1 MiB: write the table as Parquet, give from_jsonl JSON lines of any length, or read it "
-        "with pyarrow (ReadOptions(block_size=...)) and give the table"
-    )
+    advice = "give from_jsonl JSON lines of any length, or read it with pyarrow (ReadOptions(block_size=...)) and give"
+    return f"a line is longer than 1 MiB: write the table as Parquet, {advice} the table"
 
 
 def _names(file: Path) -> tuple[str, ...]:

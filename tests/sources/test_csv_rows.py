@@ -72,6 +72,10 @@ def test_skipped_rows_are_counted(tmp_path: Path) -> None:
         ("text,count\na,1\nb\n", "line 3"),
         ("text,count\na,1,2\n", "line 2"),
         ("text,count\na,x\n", "line 2.*from_csv_row failed: ValueError"),
+        (
+            'text,count\na,1\n"b,1\nc,1\n',
+            "row that begins in line 3: .*unexpected end of data; check its quotes",
+        ),
     ],
 )
 def test_bad_rows_name_their_line(tmp_path: Path, text: str, message: str) -> None:
