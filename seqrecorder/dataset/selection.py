@@ -6,6 +6,7 @@ Reading by position is in `record_store`, and conversion for other libraries is 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -30,7 +31,7 @@ from seqrecorder.schema.display import cut, html_table, number_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -574,7 +575,7 @@ def rows_of(selection: Selection[Any]) -> Rows:
     return selection._rows  # noqa: SLF001 - the only access from outside
 
 
-class Corpus(Generic[R]):
+class Corpus(Mapping[str, Selection[R]]):
     """Open dataset: a mapping from split name to `Selection`, as returned by `seqrecorder.open`.
 
     Args:
@@ -610,6 +611,10 @@ class Corpus(Generic[R]):
 
     def __contains__(self, split: object) -> bool:
         return split in self._store.splits
+
+    def get(self, split: str, default: Any = None, /) -> Any:
+        """Select the records of one split, or return `default` if it does not exist."""
+        return self[split] if split in self else default  # noqa: SIM401 - it would call itself
 
     def __getitem__(self, splits: str | tuple[str, ...]) -> Selection[R]:
         """Select the records of one split, or of several splits in this order.

@@ -409,3 +409,14 @@ def test_a_selection_shows_no_machinery(corpus: sr.Corpus) -> None:
     exports = {"to_arrow", "to_columns", "to_hf", "to_jsonl", "to_pandas", "to_parquet", "to_polars"}
     subsets = {"folds", "sample", "sorted_by", "split", "where"}
     assert shown == exports | subsets | {"columns", "lengths", "records", "schema"}
+
+
+def test_an_open_dataset_is_a_mapping(corpus: sr.Corpus, tmp_path: Path) -> None:
+    """It has the methods of a mapping, and `write` copies it with its splits, which it refuses to split again."""
+    assert corpus.get("train") == corpus["train"]
+    assert corpus.get("other") is None
+    assert [(name, len(part)) for name, part in corpus.items()] == [("train", 41), ("eval", 9)]
+    assert sr.write(corpus, tmp_path / "copy", compression="GZIP").splits["eval"].records == 9
+    assert list(sr.read_records(tmp_path / "copy", "train", schema=Utterance)) == TRAIN
+    with pytest.raises(sr.OptionError, match="the mapping names the splits already"):
+        sr.write(corpus, tmp_path / "other", splits={"train": 0.5, "eval": 0.5})
