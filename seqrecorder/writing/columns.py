@@ -703,10 +703,8 @@ def check_types(types: Any, column_of: Mapping[str, str], schema: Schema) -> Non
             raise OptionError(f"{where}: holds text, expected {element.name}; convert it, as by pandas.{call}")
         refused = pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
         if refused or pa.types.is_time(kind):
-            raise OptionError(
-                f"{where}: no field holds {kind}; "
-                + ("give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first")
-            )
+            advice = "give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first"
+            raise OptionError(f"{where}: no field holds {kind}; {advice}")
 
 
 _ROWS = 8192  # maximum number of rows in a chunk

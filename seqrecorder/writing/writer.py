@@ -185,7 +185,9 @@ class WriteOptions:
         known = [attribute.name for attribute in attrs.fields(cls)]
         unknown = sorted(set(keywords) - set(known))
         if unknown:
-            raise OptionError(f"unknown options: {', '.join(unknown)}{did_you_mean(unknown[0], known)}")
+            of_source = unknown[0] in ("by", "cast", "on_error", "order")
+            advice = " (from_table takes it)" if of_source else did_you_mean(unknown[0], known)
+            raise OptionError(f"unknown options: {', '.join(unknown)}{advice}")
         return cls(**keywords)
 
     def __attrs_post_init__(self) -> None:

@@ -164,6 +164,8 @@ def test_senseless_sources(tmp_path: Path) -> None:
         sr.Writer(tmp_path / "d", Item, sead=1)
     with pytest.raises(sr.OptionError, match=r"unknown options: sead \(did you mean 'seed'\?\)"):
         sr.write(items(1), tmp_path / "d", sead=1)
+    with pytest.raises(sr.OptionError, match=r"unknown options: on_error \(from_table takes it\)"):
+        sr.write(items(1), tmp_path / "d", on_error="skip")
     assert names(tmp_path) == []
 
 
