@@ -143,6 +143,7 @@ def _report(options: argparse.Namespace) -> tuple[Any, str, int]:
 
     if not Path(options.output).parent.is_dir():
         raise DatasetNotFoundError(f"cannot write {options.output}: there is no such directory", path=options.output)
+    quieten_tensorflow()
     result = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
     document = {"path": result.path, "output": options.output, "findings": result.findings}
     code = PROBLEM if any(finding.level == "error" for finding in result.findings) else OK
