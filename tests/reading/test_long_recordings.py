@@ -11,7 +11,7 @@ from slow_records import assert_resumes_exactly
 
 import seqrecorder as sr
 
-STEPS = (160_000, 1500, 155_001)  # of 80 bytes: the mean record is read alone
+STEPS = (190_000, 1500, 185_001)  # of 74 bytes: two records of the mean size exceed a window of 16 MiB
 
 
 @sr.record
@@ -40,7 +40,8 @@ RECORDS = [recording(number) for number in range(len(STEPS))]
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("long") / "corpus"
-    sr.write(RECORDS, path, shards=1)
+    manifest = sr.write(RECORDS, path, shards=1)
+    assert 2 * manifest.splits["train"].bytes / len(STEPS) > 16 << 20, "buffers of such records are not kept apart"
     return path
 
 
@@ -208,6 +209,38 @@ def test_long_records_with_lists_of_several_lengths_are_cropped(tmp_path: Path) 
     (batch,) = sr.read(tmp_path / "data", batch=sr.Crop(10, batch_size=2), seed=1)
     assert batch["signal"].numpy().mean((1, 2)).tolist() == [0, 1]
     assert batch["marks"].numpy().tolist() == [[1, 2, 3], [4, 0, 0]]
+
+
+def segments(record: Recording, unroll: sr.Unroll) -> list[list[np.ndarray]]:
+    """The positions of the steps in each slot, batch after batch; `len(record.count)` where there are none."""
+    steps, slots = len(record.count), unroll.batch_size
+    edges = [number * steps // slots for number in range(slots + 1)]
+    longest = max(np.diff(edges)) if unroll.tail == "drain" else min(np.diff(edges))
+    starts = range(0, longest, unroll.length)
+    batches = [[edges[slot] + start + np.arange(unroll.length) for slot in range(slots)] for start in starts]
+    return [[np.where(at < edges[slot + 1], at, steps) for slot, at in enumerate(batch)] for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("unroll", "shuffle"),
+    [
+        (sr.Unroll(1, 1000), None),
+        (sr.Unroll(1, 9_999), 3),
+        (sr.Unroll(3, 1000, split_records=True), None),
+        (sr.Unroll(7, 2_000, split_records=True, tail="drop"), 3),
+    ],
+)
+def test_segments_of_long_records_are_exact(corpus: Path, unroll: sr.Unroll, shuffle: int | None) -> None:
+    """A record alone in its slots is cut where it lies; each batch has the segments that come next."""
+    dataset = sr.read(corpus, batch=unroll, shuffle=shuffle or 0, seed=3)
+    batches = list(dataset.as_numpy_iterator())
+    assert len(batches) == int(dataset.cardinality())
+    order = list(dict.fromkeys(int(batch["name"][0][1:]) for batch in batches))
+    assert sorted(order) == [0, 1, 2]
+    expected = [(number, places) for number in order for places in segments(RECORDS[number], unroll)]
+    for batch, (number, places) in zip(batches, expected, strict=True):
+        for name in ("signal", "count", "valid", "label"):
+            np.testing.assert_array_equal(batch[name], [padded(getattr(RECORDS[number], name), at) for at in places])
 
 
 @pytest.mark.parametrize("drop_remainder", [pytest.param(False, marks=pytest.mark.nightly), True])

@@ -6,6 +6,7 @@ a batch is one gather per column. No step is ever a `tf.data` element of its own
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -115,17 +116,35 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Decode the buffer from the first to the last of these steps, and gather them (see `Steps.gather`)."""
+        """Decode the buffer from the first to the last of these steps, and gather them (see `Steps.gather`).
+
+        If rows are far apart, each is decoded by itself.
+        """
         import tensorflow as tf
 
         del rows
+        first, last = self._span(positions)
+        near = last - first <= 2 * tf.size(positions, tf.int64)
+        row = tf.TensorSpec([positions.shape[1], *self.field.rest], self.field.element.graph)
+        each = functools.partial(tf.map_fn, self._decode, positions, fn_output_signature=row)
+        return tf.cond(near, functools.partial(self._decode, positions), each)
+
+    def _span(self, positions: Any) -> tuple[Any, Any]:
+        """Locate the first and the last of the positions that the record has."""
+        import tensorflow as tf
+
         inside = positions < self.size
         last = tf.reduce_max(tf.where(inside, positions + 1, 0))
-        first = tf.minimum(tf.reduce_min(tf.where(inside, positions, self.size)), last)
+        return tf.minimum(tf.reduce_min(tf.where(inside, positions, self.size)), last), last
+
+    def _decode(self, positions: Any) -> Any:
+        import tensorflow as tf
+
+        first, last = self._span(positions)
         width = self.field.element.itemsize * self.field.count
         part = tf.strings.substr(self.buffer, first * width, (last - first) * width)
         values = with_shape(decode_buffers(part[tf.newaxis], self.field, fixed=False)[0], self.field)
-        return tf.gather(_with_nothing(values, first=True), tf.where(inside, positions - first + 1, 0))
+        return tf.gather(_with_nothing(values, first=True), tf.where(positions < self.size, positions - first + 1, 0))
 
 
 @attrs.frozen(eq=False)
@@ -148,12 +167,9 @@ class Parsed:
         """Gather the tensors of all fields for the rows of a batch (see `Steps.gather`)."""
         import tensorflow as tf
 
-        return {
-            name: self.lists[name].gather(rows, positions)
-            if name in self.lists
-            else tf.gather(self.context[name], rows)
-            for name in self.names
-        }
+        values = {name: tf.gather(context, rows) for name, context in self.context.items()}
+        values |= {name: steps.gather(rows, positions) for name, steps in self.lists.items()}
+        return {name: values[name] for name in self.names}
 
 
 def buffered_apart(feed: Feed) -> list[Field]:
@@ -213,12 +229,8 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     names = []
     for field in schema.fields:
         names += [field.name, f"{field.name}_present"] if field.optional else [field.name]
-    return Parsed(
-        tuple(names),
-        {name: _with_nothing(value, first=False) for name, value in context.items()},
-        lists,
-        _with_nothing(lengths, first=False),
-    )
+    context = {name: _with_nothing(value, first=False) for name, value in context.items()}
+    return Parsed(tuple(names), context, lists, _with_nothing(lengths, first=False))
 
 
 def _with_nothing(values: Any, *, first: bool) -> Any:
@@ -272,10 +284,8 @@ def cut_batches(
     """
     import tensorflow as tf
 
-    # A function call costs more than a small batch, so each call gathers several. With shuffled slices of stored
-    # buffers it gathers one, since several together would make it decode most of the record.
+    # A function call costs more than a small batch, so each call gathers several.
     together = batch_size * max(1, _STEPS // (batch_size * width))
-    together = 1 if apart and feed.options.shuffle else together
 
     def cut(serialized: Any, lengths: Any, rows: Any, indices: Any) -> Any:
         records = parse_records(feed.parser, serialized, lengths, feed.origin.record, apart)

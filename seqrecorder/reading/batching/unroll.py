@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -9,7 +10,7 @@ import attrs
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
-from seqrecorder.reading.batching.step_slices import cut_batches, groups_of_steps, only_needed
+from seqrecorder.reading.batching.step_slices import buffered_apart, cut_batches, groups_of_steps, only_needed
 from seqrecorder.reading.batching.strategy import WINDOW, Batches, Carried, Strategy, one_of, positive
 from seqrecorder.reading.order_and_seeds import Limits
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
@@ -56,9 +57,9 @@ class Unroll(Strategy):
     The number of batches is known in advance.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint contains at most one window of serialized records, and the records in the slots. Without
-    `split_records` the number of batches depends on the order of the records, so the cardinality is unknown: for
-    `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
+    again there. A checkpoint contains at most one window of serialized records, and the records in the slots. With
+    several slots and without `split_records`, the number of batches depends on the order of the records, so the
+    cardinality is unknown: for `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
 
     Attributes:
@@ -87,6 +88,11 @@ class Unroll(Strategy):
         if self.bucket and self.split_records:
             raise OptionError("bucket: orders records in slots, which split_records=True does not have; leave it out")
 
+    @property
+    def _in_turn(self) -> bool:
+        """Whether no two records are in slots at the same time."""
+        return self.split_records or (self.batch_size == 1 and not self.bucket)
+
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Describe the tensors that batches contain besides fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
@@ -100,14 +106,14 @@ class Unroll(Strategy):
             OptionError: a field cannot be cut.
         """
         group, feed = self._prepare(feed)
+        apart = buffered_apart(feed) if self._in_turn else []
 
         def segments(windows: Any, _: Any) -> Any:
-            plans = self._plans(feed, windows)
-            return cut_batches(
-                feed, plans, self.batch_size, self.length, lambda *part: self._assemble(group, *part), whole=True
-            )
+            plans, size = self._plans(feed, windows), self.batch_size
+            assemble = functools.partial(self._assemble, group)
+            return cut_batches(feed, plans, size, self.length, assemble, whole=True, apart=apart)
 
-        known = feed.length_counts(group, parse=False) if self.split_records else None
+        known = feed.length_counts(group, parse=False) if self._in_turn else None
         count = -1 if known is None else int(self._batches(known.values) @ known.counts)
         return Batches(feed.stream(segments, group=group), count)
 
@@ -136,8 +142,8 @@ class Unroll(Strategy):
         """Plan the segment of each slot in each batch (see `cut_batches`)."""
         import tensorflow as tf
 
-        if self.split_records:
-            return mapped(windows, self._in_parallel)
+        if self._in_turn:
+            return mapped(rebatched(windows, feed.origin.window(WINDOW)), self._in_parallel)
         # If a window had no more records than slots, most records would be parsed twice.
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
@@ -155,9 +161,8 @@ class Unroll(Strategy):
 
     def _batches(self, lengths: Any) -> Any:
         """Count the batches that each record needs with `split_records`; lengths are an array or a tensor."""
-        return segment_counts(
-            (lengths + (0 if self.tail == "drop" else self.batch_size - 1)) // self.batch_size, self.length
-        )
+        more = 0 if self.tail == "drop" else self.batch_size - 1
+        return segment_counts((lengths + more) // self.batch_size, self.length)
 
     def _in_parallel(self, serialized: Any, lengths: Any) -> tuple[Any, ...]:
         """Plan a window with `split_records`: all slots read one record, then the next."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -224,15 +225,9 @@ class Window(Strategy):
         apart = buffered_apart(feed)
 
         def windows(stream: Any, number: Any) -> Any:
-            return cut_batches(
-                feed,
-                self._plans(feed, stream, number, alone=bool(apart)),
-                self.batch_size,
-                self.length + self.horizon,
-                lambda *part: self._assemble(group, *part),
-                whole=self.drop_remainder,
-                apart=apart,
-            )
+            plans, width = self._plans(feed, stream, number, alone=bool(apart)), self.length + self.horizon
+            assemble = functools.partial(self._assemble, group)
+            return cut_batches(feed, plans, self.batch_size, width, assemble, whole=self.drop_remainder, apart=apart)
 
         counts = self._counts(feed, group)
         streamed = feed.stream(windows, group=group, draw=self._draws)
