@@ -344,15 +344,13 @@ def _groups(stats: Stats) -> Iterator[Finding]:
 def _overlap(name: str, fields: dict[str, FieldStats]) -> Iterator[Finding]:
     (one, a), (other, b) = sorted(fields.items(), key=lambda item: np.min(item[1].minimum))
     start, stop = (np.asarray(end).view(np.int64).astype(np.float64) for end in (b.minimum, a.maximum))
-    late, early = (
-        1 - shares_below(a.values.distributions[0], start - 1),  # type: ignore[union-attr]
-        shares_below(b.values.distributions[0], stop),  # type: ignore[union-attr]
-    )
-    if start <= stop and max(late, early) < _MOST_MISSING * 2:
-        text = (
-            f"{other} begins at {np.min(b.minimum)}, before {one} ends at {np.max(a.maximum)}; the overlap holds at "
-            f"most {max(late, early):.1%} of the values of a split."
-        )
+    parts = [part.values.distributions[0] for part in (a, b)]  # type: ignore[union-attr]
+    if start > stop or any(part.values is None for part in parts):  # shares of coarse times would be wrong
+        return
+    share = max(1 - shares_below(parts[0], start - 1), shares_below(parts[1], stop))
+    if share < _MOST_MISSING * 2:
+        text = f"{other} begins at {np.min(b.minimum)}, before {one} ends at {np.max(a.maximum)}; "
+        text += f"the overlap holds at most {share:.1%} of the values of a split."
         yield Finding("times nearly disjoint", "warning", f"{name}, {one} and {other}", text, "leakage")
 
 
@@ -496,10 +494,8 @@ def _numbers(field: FieldStats) -> Iterator[Finding]:
         part = values[min(at, len(values) - 1)]
         exact = None if part.values is None else part.counts[part.values.astype(np.float64) == ends[end, at]]
         times = "" if exact is None else f" ({number_of(int(exact.sum()), 'time')})"
-        text = (
-            f"the {('minimum', 'maximum')[end]}{where}, {ends[end, at]:.6g}{times}, is far from other values: "
-            f"98% lie between {low[at]:.4g} and {high[at]:.4g}."
-        )
+        text = f"the {('minimum', 'maximum')[end]}{where}, {ends[end, at]:.6g}{times}, is far from other values: "
+        text += f"98% lie between {low[at]:.4g} and {high[at]:.4g}."
         yield Finding("outliers", "warning", field.name, text, "fields")
 
 

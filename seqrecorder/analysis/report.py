@@ -72,10 +72,8 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, 
         + "</tr>"
         for row in rows
     )
-    body = (
-        f'<table role="table"><caption>{plain(caption, 120)}</caption><thead role="rowgroup"><tr role="row">{head}</tr>'
-        f'</thead><tbody role="rowgroup">{lines}</tbody></table>'
-    )
+    body = f'<table role="table"><caption>{plain(caption, 120)}</caption><thead role="rowgroup"><tr role="row">{head}'
+    body += f'</tr></thead><tbody role="rowgroup">{lines}</tbody></table>'
     return f"<details><summary>{summary}</summary>{body}</details>" if summary else body
 
 
@@ -189,6 +187,8 @@ def _field(stats: Stats, name: str) -> str:
             for name, code in zip(names, shown, strict=True)
         ]
         body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: counts", ("value", *fields), rows))
+    elif field.field.element.is_time and field.distinct is None:
+        body = f"<p>Too many distinct times for a histogram.</p>{_summary(title, fields)}"
     else:
         body = _histogram(title, caption, field, fields)
     if field.field.element.is_time and len(fields) > 1:
@@ -210,9 +210,12 @@ def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str,
         texts = brief if len({*brief}) == len(brief) else texts
         ticks = list(zip(np.linspace(edges[0], edges[-1], 4).tolist(), texts, strict=True))
     channels = ", all channels together" if np.size(field.count) > 1 else ""
+    return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", _summary(title, fields))
+
+
+def _summary(title: str, fields: Mapping[str, FieldStats]) -> str:
     heads = ("split", "values", "missing", "minimum", "1%", "median", "99%", "maximum", "mean", "deviation")
-    rows = [(split, *_figures(part)) for split, part in fields.items()]
-    return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", table(title, heads, rows))
+    return table(title, heads, [(split, *_figures(part)) for split, part in fields.items()])
 
 
 def _figures(field: FieldStats) -> list[str]:
@@ -220,9 +223,11 @@ def _figures(field: FieldStats) -> list[str]:
     if numbers is None or not numbers.count[0]:
         return ["0", f"{int(np.sum(field.nan)):,}", *["-"] * 7]
     dtype, part = field.field.element.numpy, numbers.distributions[0]
-    values = [numbers.minimum[0], *(part.quantile(q) for q in (0.01, 0.5, 0.99)), numbers.maximum[0], numbers.mean[0]]
+    least, most = numbers.minimum[0], numbers.maximum[0]
+    values = [least, *np.clip(part.quantile([0.01, 0.5, 0.99]), float(least), float(most)), most, numbers.mean[0]]
     if dtype.kind in "mM":
         cells = [str(field.native(round(value))) for value in values] + ["-"]
+        cells[1:4] = ["-"] * 3 if part.values is None else cells[1:4]
     else:
         cells = [number(value) for value in [*values, np.sqrt(numbers.variance[0])]]
     return [f"{int(numbers.count[0]):,}", f"{int(numbers.nan[0]):,}", *cells]
@@ -251,10 +256,8 @@ def records_section(facts: Survey) -> str:
     """Render the longest and emptiest records, the records with the most missing values, and exact copies."""
     blocks = [_NOTE]
     for kind, (scores, positions) in facts.worst.items():
-        cards = "".join(
-            _record(facts, position, _fact(kind, score))
-            for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
-        )
+        pairs = zip(positions.tolist(), scores.tolist(), strict=True)
+        cards = "".join(_record(facts, position, _fact(kind, score)) for position, score in pairs)
         title = {"longest": "Longest", "emptiest": "Shortest and emptiest", "most missing": "Most missing values"}[kind]
         blocks.append(f'<h3>{title}</h3><div class="grid">{cards or "<p>None.</p>"}</div>')
     copies = "".join(

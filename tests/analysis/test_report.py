@@ -442,3 +442,23 @@ def test_missing_values_beyond_the_usual_length_are_later(tmp_path):
     sr.write((Sampled(range(20 + n), sound) for n in range(20)), tmp_path / "d")
     [lack] = [each for each in sr.report(tmp_path / "d", tmp_path / "r.html").findings if each.rule == "missing values"]
     assert "90% of them at steps 47 and later" in lack.message
+
+
+def test_quantiles_of_many_times_are_left_out(tmp_path):
+    """Beyond 65,536 distinct times, quantiles and the histogram are unknown, and no approximation stands there."""
+
+    @sr.record
+    class Log:
+        time: np.ndarray = sr.feature_list("datetime64[s]")
+
+    seconds = np.random.default_rng(0).permutation(270 * 86_400)[:66_000]
+    times = np.datetime64("2025-01-01", "s") + np.sort(seconds)
+    sr.write({"train": [Log(times)], "eval": [Log(times[-900:])]}, tmp_path / "logs")
+    sr.report(tmp_path / "logs", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    section = page[page.index("<h3>time</h3>") :].partition("<h3>")[2].partition("</section>")[0]
+    assert "Too many distinct times for a histogram." in section
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
+    assert cells[3:7] == [str(times[0]), "-", "-", "-"]
+    few = np.quantile(times[-900:].view("int64"), [0, 0.01, 0.5, 0.99]).round().astype("datetime64[s]")
+    assert cells[13:17] == [str(time) for time in few]
