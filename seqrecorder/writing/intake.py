@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -183,6 +184,7 @@ def check_columns(name: str, expected: Sequence[str], got: Sequence[str], positi
         raise RecordError(f"{name}.to_csv_row: {text}", position=position)
 
 
+_LOG = logging.getLogger("seqrecorder")
 # Hooks may enlarge records greatly. Therefore, chunks for workers that run hooks start with one source, and grow up to
 # this number while their results stay small.
 _HOOK_RECORDS = 256
@@ -633,6 +635,9 @@ class RecordIntake:
         loads = cycle.has_hooks and cycle.params and not cycle.splits  # else `split` would cut stored chunks again
         if self._router.cuts or loads or stored.fields != self._schema.fields:
             schema = self._schema.with_encoded_images
+            if schema is self._schema and any(field.storage == "jpeg" for field in schema.fields):
+                text = "%s: JPEG images are encoded again, with loss, since hooks of %s take pixels"
+                _LOG.warning(text, rows.store.manifest.where, schema.name)
             schema = schema.before_load(stored) if cycle.has_hooks else schema
             self._fill_from(rows.read_as(schema).records(), split)
             return

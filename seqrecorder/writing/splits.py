@@ -521,11 +521,8 @@ class SplitWriter:
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
         paths = [self._rename(index) for index in range(len(self._sent), len(self._shards))]
-        kept = [
-            _facts(path.name, path, digest, lengths_digest)
-            for path, digest, lengths_digest in zip(paths, digests, lengths_digests, strict=True)
-        ]
-        return [*(sent.result() for sent in self._sent), *kept]
+        kept = zip(paths, digests, lengths_digests, strict=True)
+        return [*(sent.result() for sent in self._sent), *(_facts(path.name, path, *both) for path, *both in kept)]
 
     def _rename(self, index: int) -> Path:
         shard = self._shards[index]

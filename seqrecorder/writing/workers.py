@@ -133,10 +133,7 @@ class _Pool:
         self._lock = threading.Lock()
         self._closed, self._ready = False, 0
         self._processes: list[Child] = []
-        self._threads = [
-            threading.Thread(target=self._serve, args=(begin,), name="seqrecorder-worker", daemon=True)
-            for _ in range(workers)
-        ]
+        self._threads = [threading.Thread(target=self._serve, args=(begin,), daemon=True) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
 

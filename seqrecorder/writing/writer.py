@@ -594,6 +594,9 @@ class Writer(Generic[R]):
             self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         if self._part is None:
             warn_of_missed_shares(self.manifest)
+            before = self._standing.manifest.splits if self._standing.manifest else {}
+            if gone := [name for name, split in before.items() if split.records and name not in self.manifest.splits]:
+                _LOG.warning("%s: no longer has the split %s; give splits= again", self.manifest.where, ", ".join(gone))
             if not self.manifest.records:
                 _LOG.warning("%s: no record was written", self.manifest.where)
         if self._remote is None and (self.options.stats or known is not None):

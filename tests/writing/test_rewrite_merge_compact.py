@@ -128,6 +128,29 @@ def test_bytes_are_copied_beside_a_csv(tmp_path: Path, way: str) -> None:
     assert shards(there, "train") == before
 
 
+@pytest.mark.parametrize("storage", ["png", "jpeg"])
+def test_images_that_hooks_take_are_logged_if_they_lose(
+    tmp_path: Path, storage: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A class with a hook gets pixels; JPEG, unlike PNG, is not what it was after encoding them again."""
+
+    @sr.record
+    class Plain:
+        pixels: np.ndarray = sr.context("uint8", shape=(8, 8, 3), storage=storage)
+
+    @sr.record
+    class Rated(Plain):
+        rating: int | None = sr.context("int64", optional=True, deferred=True, default=None)
+
+        def load(self, rating: int) -> None:
+            self.rating = rating
+
+    sr.write([Plain(np.zeros((8, 8, 3), np.uint8))], tmp_path / "photos")
+    sr.rewrite(tmp_path / "photos", schema=Rated, params={"rating": 3})
+    text = f"{tmp_path / 'photos'}: JPEG images are encoded again, with loss, since hooks of Rated take pixels"
+    assert [record.message for record in caplog.records] == [text] * (storage == "jpeg")
+
+
 @sr.record
 class Chapter:
     key: str = sr.context(str, key=True)

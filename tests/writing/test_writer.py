@@ -232,6 +232,15 @@ def test_few_files_are_open(tmp_path: Path) -> None:
     assert before < max(seen) < before + 20
 
 
+def test_splits_that_an_overwrite_loses_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Written again without `splits`, records of a test split would be trained on."""
+    for splits in ({"train": 0.5, "test": 0.5}, None, {"train": 0.5, "test": 0.5}):
+        sr.write(items(20), tmp_path / "d", splits=splits, overwrite=True)
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path / 'd'}: no longer has the split test; give splits= again"
+    ]
+
+
 def test_empty_dataset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A source without records gives a dataset without records, once the class is named, and a warning."""
     manifest = sr.write([], tmp_path / "d", schema=Item)
