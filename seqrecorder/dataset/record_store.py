@@ -713,7 +713,7 @@ def require_scalars(schema: Schema, names: Sequence[str]) -> None:
         if field.is_list or field.shape or field.sparse is not None:
             raise OptionError(
                 f"{name!r}: expected one value per record, got {'a feature list' if field.is_list else 'several'}; "
-                "`where` takes a predicate for others: where(lambda record: ..., fields=[...])"
+                "a function of the record may compute one, such as lambda record: ..."
             )
 
 

@@ -122,7 +122,8 @@ def _check_selection(chosen: Selection, corpus: Corpus) -> None:
     old = corpus.manifest
     place = Place.of(old.url) if old.url else old.path
     if not isinstance(chosen, Selection) or not rows_of(chosen).store.manifest.is_at(place):
-        raise OptionError(f"rewrite: expected a selection of {old.where}, got {chosen!r:.200}")
+        got = repr(chosen)[:200] if isinstance(chosen, Selection) else type(chosen).__name__
+        raise OptionError(f"rewrite: expected a selection of {old.where}, as open(path).all().where(...), got {got}")
     if rows_of(chosen).store.pieces:
         raise OptionError(f"rewrite: expected a selection of whole records, got {chosen!r}")
     if rows_of(chosen).store.digest != rows_of(corpus.all()).store.digest:

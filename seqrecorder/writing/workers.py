@@ -298,10 +298,9 @@ class PoolEncoder:
     def _pickle(self, sources: Sources) -> bytes:
         if sources.columns is not None:
             # Drop the values of columns that are encoded already, except for the key, which errors contain.
-            columns = {
-                name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
-                for name, column in sources.columns.items()
-            }
+            items = sources.columns.items()
+            encoded = {name for name, column in items if column.features is not None and name != self._key}
+            columns = {name: attrs.evolve(column, values=None) if name in encoded else column for name, column in items}
             sources = attrs.evolve(sources, records=[None] * len(sources.records), columns=columns)
         return pickle.dumps(sources, pickle.HIGHEST_PROTOCOL)
 

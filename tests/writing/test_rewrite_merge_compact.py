@@ -433,7 +433,7 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
     for arguments, problem in (
         ({"drop": corpus["eval"], "keep": corpus["train"]}, "not both"),
         ({"drop": sr.open(tmp_path / "other").all()}, "expected a selection of"),
-        ({"drop": [1]}, "expected a selection"),
+        ({"drop": [corpus.all()[0]]}, r"as open\(path\).all\(\).where\(...\), got list"),
         ({"keep": corpus.all().where(key="w171")}, "keep= selects no record"),
         ({"seed": 3}, "seed cannot be changed"),
         ({"splits": {"a": 1.0}}, "splits cannot be changed"),
