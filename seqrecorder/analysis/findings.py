@@ -294,6 +294,7 @@ def _damage(facts: Survey) -> Iterator[Finding]:
 def _leaks(facts: Survey) -> Iterator[Finding]:
     every = () if facts.leakage is None else facts.leakage.shared
     keyed = {shared.splits for shared in every if shared.what == "keys"}
+    rule = facts.store.manifest.splitting.time if facts.store else None
     for shared in every:
         one, other = shared.splits
         are, lie = ("is", "lies") if shared.count == 1 else ("are", "lie")
@@ -307,7 +308,10 @@ def _leaks(facts: Survey) -> Iterator[Finding]:
             text = f"{number_of(shared.count, 'record')} of one split {lie} within the time range of the other: {such}."
         else:
             text = f"{number_of(shared.count, shared.what[:-1])} {are} in both {one} and {other}, such as {such}."
-        yield Finding(f"shared {shared.what}", "error", f"{one} and {other}", text, "leakage")
+        pieces = shared.what == "keys" and bool(rule and rule["straddling"] == "cut")
+        text += " Their records were cut where a split begins." if pieces else ""
+        level = "note" if pieces else "error"
+        yield Finding(f"shared {shared.what}", level, f"{one} and {other}", text, "leakage")
 
 
 def _copies(facts: Survey) -> Iterator[Finding]:
@@ -449,10 +453,8 @@ def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
     counts = facts.missing.get(name)
     if counts is None or sizes is None or not counts.any():
         return ""
-    (first, last), (begin, end) = (
-        np.searchsorted(np.cumsum(each) / each.sum(), [0.05, 0.95]).tolist()
-        for each in (counts, facts.steps_of_bins(sizes))
-    )
+    shares = [np.cumsum(each) / each.sum() for each in (counts, facts.steps_of_bins(sizes))]
+    (first, last), (begin, end) = (np.searchsorted(each, [0.05, 0.95]).tolist() for each in shares)
     if 2 * (last - first) > end - begin:
         return ""
     start, stop = first * facts.width, (last + 1) * facts.width - 1

@@ -188,6 +188,23 @@ def test_groups_and_times_that_are_named_leak(tmp_path):
 
 
 @pytest.mark.usefixtures("no_plans")
+def test_keys_of_cut_records_are_no_leak(tmp_path):
+    """Parts of a record that `write` cut in time have its key in two splits, as they should."""
+
+    @sr.record
+    class Log:
+        name: str = sr.context(str, key=True)
+        day: np.ndarray = sr.feature_list("datetime64[D]")
+
+    days = np.datetime64("2026-01-01", "D") + np.arange(9)
+    splits = {"train": ..., "eval": "2026-01-05"}
+    sr.write([Log("a", days), Log("b", days[1:])], tmp_path / "logs", splits=splits, time="day", straddling="cut")
+    [found] = [finding for finding in sr.report(tmp_path / "logs").findings if finding.rule == "shared keys"]
+    assert found.level == "note"
+    assert "were cut where a split begins" in found.message
+
+
+@pytest.mark.usefixtures("no_plans")
 @pytest.mark.parametrize(
     ("damage", "compression"),
     [("byte", None), ("byte", "GZIP"), ("truncated", None), ("truncated", "GZIP"), ("gone", None), ("lengths", None),
