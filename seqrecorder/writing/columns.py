@@ -157,13 +157,8 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
         raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {got}")
     _check_sizes(field, got[0], checked, column.present, problems)
     has_counts = field.is_ragged or field.sparse is not None
-    return attrs.evolve(
-        column,
-        values=exact.values,
-        features=exact.features,
-        counts=checked[0] if has_counts else None,
-        steps=checked[-1] if field.is_list else None,
-    )
+    counts, steps = checked[0] if has_counts else None, checked[-1] if field.is_list else None
+    return attrs.evolve(column, values=exact.values, features=exact.features, counts=counts, steps=steps)
 
 
 def _exact(field: Field, values: Any) -> Column:

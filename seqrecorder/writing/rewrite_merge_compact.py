@@ -234,9 +234,6 @@ def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
         taken[rows.store.digest] += len(rows)
     if any(taken[rows.store.digest] < rows.store.manifest.records for rows in inputs):
         strata = {}  # the manifests say nothing about the strata of a selection
-    return attrs.evolve(
-        rules[0],
-        sources=sum(rule.sources for rule in rules),
-        groups=rules[0].groups and {name: tuple(sorted(members)) for name, members in groups.items()},
-        strata=strata if rules[0].stratify else None,
-    )
+    sources, dealt = sum(rule.sources for rule in rules), strata if rules[0].stratify else None
+    grouped = rules[0].groups and {name: tuple(sorted(members)) for name, members in groups.items()}
+    return attrs.evolve(rules[0], sources=sources, groups=grouped, strata=dealt)

@@ -27,7 +27,7 @@ from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, spli
 from seqrecorder.dataset.push_pull_clean import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits_in_time import TimeRule
-from seqrecorder.errors import ManifestError, OptionError, check_count, did_you_mean
+from seqrecorder.errors import DatasetError, ManifestError, OptionError, check_count, did_you_mean
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_compression, check_names, is_url, local_path, origin_of, writing
@@ -583,6 +583,8 @@ class Writer(Generic[R]):
                 self._generation if self.options.append else 0,
             ),
         )
+        if self._splitting is None and self.options.overwrite:
+            _check_replacement(self._standing.manifest, manifest)
         if self._old is not None:
             manifest = combine(self._old, manifest)
         known = None
@@ -594,9 +596,6 @@ class Writer(Generic[R]):
             self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         if self._part is None:
             warn_of_missed_shares(self.manifest)
-            before = self._standing.manifest.splits if self._standing.manifest else {}
-            if gone := [name for name, split in before.items() if split.records and name not in self.manifest.splits]:
-                _LOG.warning("%s: no longer has the split %s; give splits= again", self.manifest.where, ", ".join(gone))
             if not self.manifest.records:
                 _LOG.warning("%s: no record was written", self.manifest.where)
         if self._remote is None and (self.options.stats or known is not None):
@@ -676,6 +675,17 @@ def write(
     with writer:
         writer.write_all(stream)
     return writer.manifest
+
+
+def _check_replacement(old: Manifest | None, new: Manifest) -> None:
+    """Refuse to replace records by none, and log splits that an overwrite loses."""
+    if old is None or not old.records:
+        return
+    if not new.records:
+        text = f"{old.where}: no record came to replace its {number_of(old.records, 'record')}, which stay"
+        raise DatasetError(f"{text}; seqrecorder.rewrite(path, drop=...) drops all", path=old.path)
+    if gone := [name for name, split in old.splits.items() if split.records and name not in new.splits]:
+        _LOG.warning("%s: no longer has the split %s; give splits= again", old.where, ", ".join(gone))
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:

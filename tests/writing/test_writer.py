@@ -241,6 +241,18 @@ def test_splits_that_an_overwrite_loses_are_logged(tmp_path: Path, caplog: pytes
     ]
 
 
+@pytest.mark.parametrize("records", [[], {"train": []}, (item for item in ())])
+def test_an_overwrite_needs_a_record(tmp_path: Path, records: Any) -> None:
+    """A source that is empty by mistake does not remove a dataset; a rewrite that drops all records does."""
+    sr.write(items(3), tmp_path / "d")
+    with pytest.raises(sr.DatasetError, match="no record came to replace its 3 records, which stay; seqr"):
+        sr.write(records, tmp_path / "d", schema=Item, overwrite=True)
+    assert names(tmp_path) == ["d"]
+    assert len(list(sr.read_records(tmp_path / "d"))) == 3
+    assert sr.rewrite(tmp_path / "d", drop=sr.open(tmp_path / "d").all()).records == 0
+    assert sr.write(records, tmp_path / "d", schema=Item, overwrite=True).records == 0
+
+
 def test_empty_dataset(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A source without records gives a dataset without records, once the class is named, and a warning."""
     manifest = sr.write([], tmp_path / "d", schema=Item)
