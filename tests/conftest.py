@@ -17,6 +17,10 @@ from warm_python import WarmPython
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
+# Without compiled files, each process that a test starts compiles the package again, which is half of a command.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 FAST_ROOMS = ("schema", "wire", "storage")
 """The rooms of the inner loop whose tests run without TensorFlow."""
 

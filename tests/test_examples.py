@@ -44,6 +44,9 @@ LEARNED = {
     "translation_pairs.py": ("words of unseen translations: ", 95, "vier tausend drei hundert ein und zwanzig"),
 }
 
+FEWER = {"monthly_forecasts.py": ("series, 3, time", "series, 1, time", "30 forecasts from 3 origins: error")}
+"""What is done more often than once, but for at night: the text, the one instead of it, and what is printed then."""
+
 JUDGED = re.compile(r"^assert (accuracy|error|losses|ours)\b.*\n", re.MULTILINE)
 """What only a network that has learned holds to."""
 
@@ -99,8 +102,10 @@ def run(tmp_path_factory, warm_python):
                 (directory / "library").mkdir()
                 for module in LIBRARY if "sysconfig" in script.read_text(encoding="utf-8") else ():
                     shutil.copy(module, directory / "library")
-                unjudged = directory / script.name
-                unjudged.write_text(JUDGED.sub("", script.read_text(encoding="utf-8")), encoding="utf-8")
+                unjudged, text = directory / script.name, script.read_text(encoding="utf-8")
+                often, once, _ = FEWER.get(script.name, ("", "", ""))
+                assert often in text
+                unjudged.write_text(JUDGED.sub("", text.replace(often, once, 1)), encoding="utf-8")
                 command[1:2] = ["-c", SHORT, unjudged]
             ended = warm_python.run(command, cwd=elsewhere, text=True)
             done[script, short] = Run(ended.returncode, directory, ended.stdout, ended.stderr)
@@ -129,7 +134,8 @@ def test_script_runs(script, short, run):
     assert script.name in PRINTED, "add a fragment of its output to PRINTED"
     done = run(script, short=short)
     assert done.code == 0, done.stdout + done.stderr
-    assert PRINTED[script.name] in done.stdout
+    printed = FEWER[script.name][-1] if short and script.name in FEWER else PRINTED[script.name]
+    assert printed in done.stdout
     assert not re.search(r"\w+Warning: |WARNING:tensorflow", done.stderr), done.stderr
     assert any((done.directory / "out").rglob("manifest.json"))
     assert not any((done.directory / "elsewhere").iterdir())

@@ -221,15 +221,8 @@ def test_layers_that_cannot_go_on() -> None:
         sr.keras.Unrolled(keras.layers.GRU(2))(keras.Input((5, 1)), reset=keras.Input((), dtype="bool"))
 
 
-LONG_OR_SHORT = pytest.mark.parametrize(
-    "short", [True, pytest.param(False, marks=pytest.mark.nightly)], ids=["two batches", "learned"]
-)
-
-
-def fit(model: keras.Model, data: tf.data.Dataset, epochs: int, *, short: bool, **options: Any) -> float:
-    """Train, by two batches where it shall be short, and return the last loss."""
-    if short:
-        epochs, options = 1, {"steps_per_epoch": 2}
+def fit(model: keras.Model, data: tf.data.Dataset, epochs: int, **options: Any) -> float:
+    """Train, and return the last loss."""
     model.optimizer.build(model.trainable_variables)  # otherwise, Keras traces the step twice
     losses = model.fit(data, epochs=epochs, shuffle=False, verbose=0, **options).history["loss"]
     assert np.isfinite(losses).all()
@@ -240,32 +233,32 @@ def masked_loss(loss: type) -> Any:
     return loss(from_logits=True, reduction="mean_with_sample_weight")
 
 
-@LONG_OR_SHORT
-def test_a_tagger_learns(walks: Path, *, short: bool) -> None:
+@pytest.mark.nightly
+def test_a_tagger_learns(walks: Path) -> None:
     """A label for each step is learned in `fit`, far below the loss of the label's share alone."""
     model = keras.Sequential(
         [keras.Input((None, 1)), keras.layers.GRU(8, return_sequences=True), keras.layers.Dense(2)]
     )
     model.compile(keras.optimizers.Adam(0.02), loss=masked_loss(keras.losses.SparseCategoricalCrossentropy))
     data = sr.read(walks, batch=sr.Bucket(16), shuffle=200, seed=1, inputs="x", targets="sign")
-    loss = fit(model, data, 8, short=short)
-    assert short or loss < 0.35 < np.log(2)
+    loss = fit(model, data, 8)
+    assert loss < 0.35 < np.log(2)
 
 
-@LONG_OR_SHORT
-def test_a_classifier_learns(walks: Path, *, short: bool) -> None:
+@pytest.mark.nightly
+def test_a_classifier_learns(walks: Path) -> None:
     """A label for the whole sequence is learned in `fit`, with padding masked out."""
     inputs = keras.Input((None, 1)), keras.Input((None,), dtype="bool")
     outputs = keras.layers.Dense(1)(keras.layers.GRU(8)(inputs[0], mask=inputs[1]))
     model = keras.Model(inputs, outputs)
     model.compile(keras.optimizers.Adam(0.02), loss=keras.losses.BinaryCrossentropy(from_logits=True))
     data = sr.read(walks, batch=sr.Pad(16, mask_name="mask"), shuffle=200, seed=1, inputs=("x", "mask"), targets="up")
-    loss = fit(model, data, 8, short=short)
-    assert short or loss < 0.35 < np.log(2)
+    loss = fit(model, data, 8)
+    assert loss < 0.35 < np.log(2)
 
 
-@LONG_OR_SHORT
-def test_a_forecaster_learns(walks: Path, *, short: bool) -> None:
+@pytest.mark.nightly
+def test_a_forecaster_learns(walks: Path) -> None:
     """The next token is learned from windows with a horizon."""
     model = keras.Sequential(
         [
@@ -279,8 +272,8 @@ def test_a_forecaster_learns(walks: Path, *, short: bool) -> None:
     model.compile(keras.optimizers.Adam(0.03), loss=masked_loss(keras.losses.SparseCategoricalCrossentropy))
     window = sr.Window(4, batch_size=32, shift=1, horizon=1, tail="drop")
     data = sr.read(walks, batch=window, shuffle=200, seed=1, inputs="token", targets="token_horizon")
-    loss = fit(model, data, 4, short=short)
-    assert short or loss < 0.3 < np.log(5)
+    loss = fit(model, data, 4)
+    assert loss < 0.3 < np.log(5)
 
 
 def stateful_model(slots: int) -> keras.Model:
@@ -290,8 +283,8 @@ def stateful_model(slots: int) -> keras.Model:
     return keras.Model([tokens, reset], keras.layers.Dense(5)(states))
 
 
-@LONG_OR_SHORT
-def test_a_stateful_language_model_learns(walks: Path, *, short: bool) -> None:
+@pytest.mark.nightly
+def test_a_stateful_language_model_learns(walks: Path) -> None:
     """The next token is learned over segments, the state going on from batch to batch in `fit`."""
     model = stateful_model(8)
     model.compile(keras.optimizers.Adam(0.03), loss=masked_loss(keras.losses.SparseCategoricalCrossentropy))
@@ -299,5 +292,5 @@ def test_a_stateful_language_model_learns(walks: Path, *, short: bool) -> None:
     data = sr.read(walks, batch=unroll, shuffle=200, seed=1, epochs=None, inputs=("token", "reset"), targets="token")
     shifted = data.map(lambda x, y, w: (x, (y + 1) % 5, w))
     steps = sr.plan(walks, None, unroll, shuffle=200, seed=1).batches  # it depends on the order: fit wants one number
-    loss = fit(model, shifted, 6, short=short, steps_per_epoch=steps)
-    assert short or loss < 0.3 < np.log(5)
+    loss = fit(model, shifted, 6, steps_per_epoch=steps)
+    assert loss < 0.3 < np.log(5)

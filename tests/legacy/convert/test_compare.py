@@ -239,7 +239,7 @@ def test_no_batch_is_no_proof():
 
 def test_large_batches_are_few():
     """What two runs hold of large batches fits into memory."""
-    dataset = tf.data.Dataset.from_tensors(tf.zeros([2_000_000])).repeat()
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([8_000_000], tf.uint8)).repeat()
     comparison = legacy.compare(dataset, dataset)
     assert comparison.equal
     assert 2 < comparison.batches < 100

@@ -503,6 +503,7 @@ def test_pairs_need_no_more_rows_than_first_fit(sizes):
     assert max(rows, default=0) <= max(first_fit(sizes, [9, 20]), default=0)
 
 
+@pytest.mark.nightly  # by day, rows of one length resume
 def test_pairs_resume_shard_and_shuffle(tmp_path, stride):
     """As one length does: the whole remainder follows a checkpoint, and readers of shares hold each record once."""
     path = pairs_written(TWO, tmp_path / "pairs", shards=2)

@@ -201,6 +201,7 @@ def test_jitter_moves_no_horizon_beyond_the_span(tmp_path: Path) -> None:
     assert {last for _, last, *_ in epochs} == {57, 58, 59, 60, 61}
 
 
+@pytest.mark.nightly  # by day, windows of whole records resume
 def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, stride: int) -> None:
     """A fresh iterator, restored, gives the whole remainder."""
     empty = [Dated(f"empty{number}", [], []) for number in range(2 * _RECORDS)]
