@@ -177,6 +177,19 @@ def test_epochs_of_unknown_length(data: Path, tmp_path: Path) -> None:
     assert parts[1][1:] == whole[1:]
 
 
+def test_weights_are_kept_for_other_data(tmp_path: Path) -> None:
+    """With no epoch and the old number of batches, `fit` restores the weights and trains nothing, whatever the data."""
+
+    def layers() -> list[Any]:
+        return [keras.Input((2,)), keras.layers.Dense(1)]
+
+    first = fit(plain(), tmp_path, epochs=1, layers=layers())
+    with pytest.raises(sr.OptionError, match="5 batches"):
+        fit(plain(15), tmp_path, epochs=2, layers=layers())
+    kept = fit(plain(15), tmp_path, epochs=0, steps_per_epoch=5, layers=layers())
+    assert (kept[0], kept[2]) == ({}, first[2])
+
+
 def test_early_stopping_is_an_end(tmp_path: Path) -> None:
     """What another callback has stopped is not gone on with, and its best weights are kept."""
     stopping = [keras.callbacks.EarlyStopping("loss", min_delta=9, patience=1, restore_best_weights=True)]
