@@ -29,17 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
-_FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
+_FORMATS = dict.fromkeys((".parquet", ".pq"), "parquet") | dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+_FORMATS |= dict.fromkeys((".csv", ".tsv"), "csv") | dict.fromkeys((".jsonl", ".ndjson"), "json")
 _WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _TIMES = {"date32[day]": "a date such as 2017-01-31", "date64[ms]": "a month such as 2017-01, or a year"}
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
@@ -116,10 +107,10 @@ def _files(path: Any) -> list[Path]:
         files = files_named(path, natural_order)
     for file in files:
         if _format_of(file) is None:
-            raise OptionError(
-                f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not; for TFRecord files, the "
-                "command `seqrecorder schema` drafts a class, and `convert` writes a dataset"
+            advice = (
+                "for TFRecord files, the command `seqrecorder schema` drafts a class, and `convert` writes a dataset"
             )
+            raise OptionError(f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not; {advice}")
     return files
 
 
@@ -468,10 +459,10 @@ def open_table(
     advice = "; polars: give .collect()" if type(source).__name__ == "LazyFrame" else ""
     if isinstance(source, (list, tuple)) or hasattr(source, "__next__"):
         advice = "; dictionaries and records go to seqrecorder.write(rows, destination, schema=Class)"
-    raise OptionError(
-        "expected a table with the Arrow C interface (pandas, polars, pyarrow, DuckDB), a dataset of Hugging Face, or "
-        f"a path, got {type(source).__name__}{advice}"
+    expected = (
+        "a table with the Arrow C interface (pandas, polars, pyarrow, DuckDB), a dataset of Hugging Face, or a path"
     )
+    raise OptionError(f"expected {expected}, got {type(source).__name__}{advice}")
 
 
 def check_names(option: str, names: Iterable[str], table: Table) -> None:

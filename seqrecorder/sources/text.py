@@ -186,10 +186,8 @@ class TextRecords(SkippingSource, Generic[T]):
         """
         if self._convert is not None:
             of = self._fields.get
-            values = {
-                name: value if (field := of(name)) is None else self._convert(field, value)
-                for name, value in values.items()
-            }
+            convert = self._convert
+            values = {name: v if (field := of(name)) is None else convert(field, v) for name, v in values.items()}
         record: T = self._make(values, 0)
         if not any(field.deferred and getattr(record, field.name) is None for field in self.schema.fields):
             gather(self.schema, [record])
@@ -596,19 +594,14 @@ class _Sentences:
         """
         rows, numbers = sentence.rows, sentence.numbers
         check_utf8("".join(itertools.chain(*rows, sentence.comments.values())))
-        values: dict[str, Any] = {
-            name: value_of_text(self.contexts[name], text)
-            for name, text in sentence.comments.items()
-            if name in self.contexts
-        }
+        texts, known = sentence.comments.items(), self.contexts
+        values = {name: value_of_text(known[name], text) for name, text in texts if name in known}
         for number, cells in zip(numbers, rows, strict=False):
             if len(cells) < self.width:
                 raise SourceError(f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}")
             if len(cells) != len(rows[0]):
-                raise SourceError(
-                    f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(cells)} in line {number}: "
-                    f"{cells} (separator= sets the separator of columns)"
-                )
+                got = f"got {len(cells)} in line {number}: {cells} (separator= sets the separator of columns)"
+                raise SourceError(f"expected {len(rows[0])} columns, as in line {numbers[0]}, {got}")
         for index, field in self.columns:
             values[field.name] = values_of_texts(field, [cells[index] for cells in rows], numbers)
         if self.document is not None:
@@ -728,10 +721,8 @@ class _Series:
             raise OptionError(f"{schema.name}: several feature lists take a dimension each, without a shape")
         self.key = schema.key_field
         if self.key is not None and not self.key.element.is_text:
-            raise OptionError(
-                f"key {self.key.name!r}: expected text, since keys of series are the file's name and a number, such as "
-                f"'Steps_TRAIN-0', got {self.key.element.name}"
-            )
+            expected = "text, since keys of series are the file's name and a number, such as 'Steps_TRAIN-0'"
+            raise OptionError(f"key {self.key.name!r}: expected {expected}, got {self.key.element.name}")
         wanted = [field for field in contexts if field != self.key and not field.has_default and not field.optional]
         if label is not None:
             wanted = [field for field in contexts if field.name == label]

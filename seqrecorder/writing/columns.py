@@ -157,13 +157,8 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
         raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {got}")
     _check_sizes(field, got[0], checked, column.present, problems)
     has_counts = field.is_ragged or field.sparse is not None
-    return attrs.evolve(
-        column,
-        values=exact.values,
-        features=exact.features,
-        counts=checked[0] if has_counts else None,
-        steps=checked[-1] if field.is_list else None,
-    )
+    counts, steps = checked[0] if has_counts else None, checked[-1] if field.is_list else None
+    return attrs.evolve(column, values=exact.values, features=exact.features, counts=counts, steps=steps)
 
 
 def _exact(field: Field, values: Any) -> Column:
@@ -214,9 +209,9 @@ def _values_and_lengths(field: Field, value: Any) -> tuple[Any, list[Any]]:
     if not expected:
         return value, []
     if not isinstance(value, tuple) or len(value) != expected + 1:
+        got = f"{type(value).__name__}{f' of {len(value)}' if isinstance(value, tuple) else ''}"
         raise OptionError(
-            f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got "
-            f"{type(value).__name__}{f' of {len(value)}' if isinstance(value, tuple) else ''}"
+            f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got {got}"
         )
     values, *lengths = value
     lengths = [flat_array(field, part) if is_arrow(part) else part for part in lengths]

@@ -411,10 +411,8 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
     lists = {feature.name for feature in profile.features if feature.kind == "feature_list"}
     for feature in _in_order(profile):
         if feature.kind == "context" and feature.name in lists:
-            undeclared[feature.name] = (
-                "it is a feature list of some records and a context feature as well; if some files hold "
-                "tf.train.Examples, take them apart from those of tf.train.SequenceExamples"
-            )
+            apart = "if some files hold tf.train.Examples, take them apart from those of tf.train.SequenceExamples"
+            undeclared[feature.name] = f"it is a feature list of some records and a context feature as well; {apart}"
             continue
         attribute = identifier(feature.name, [field.name for field in fields])
         try:
@@ -439,12 +437,8 @@ def _in_order(profile: Profile) -> list[FeatureDescription]:
     Presence flags of optional features are left out, because they are part of the optional field.
     """
     presence = {f"{feature.name}_present" for feature in profile.features if feature.present < profile.records}
-    return [
-        feature
-        for feature in profile.features
-        if feature.name not in presence
-        or (feature.kind, feature.dtype, feature.values) != ("context", "int64", Range(1, 1))
-    ]
+    flag = ("context", "int64", Range(1, 1))
+    return [f for f in profile.features if f.name not in presence or (f.kind, f.dtype, f.values) != flag]
 
 
 def _field(
