@@ -125,9 +125,8 @@ def infer_table(
             drafted.add_step(column, keys[0], keys[1])
     if key is not None and key not in table.column_names:
         raise OptionError(f"key: there is no column {key!r}{did_you_mean(key, table.column_names)}")
-    return drafted.schema(
-        key=keys[0][0] if key is None and len(keys[0]) == 1 else key, guesses=by is None and not is_of_series(source)
-    )
+    key = keys[0][0] if key is None and len(keys[0]) == 1 else key
+    return drafted.schema(key=key, guesses=by is None and not is_of_series(source))
 
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tuple[Any, Sequence[str]]:

@@ -210,9 +210,8 @@ def _values_and_lengths(field: Field, value: Any) -> tuple[Any, list[Any]]:
         return value, []
     if not isinstance(value, tuple) or len(value) != expected + 1:
         got = f"{type(value).__name__}{f' of {len(value)}' if isinstance(value, tuple) else ''}"
-        raise OptionError(
-            f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got {got}"
-        )
+        text = f"expected {_LENGTHS[field.is_list, field.is_ragged]}, got {got}"
+        raise OptionError(f"columns: field {field.name!r}: {text}")
     values, *lengths = value
     lengths = [flat_array(field, part) if is_arrow(part) else part for part in lengths]
     if is_arrow(values):
@@ -271,13 +270,10 @@ def _absent(field: Field, size: int) -> Column:
     if not field.optional:
         raise OptionError(f"columns: field {field.name!r} is missing, and has no default")
     lengths = np.empty(0, np.int64)
-    return Column(
-        np.empty((0, *field.rest), field.element.numpy),
-        steps=lengths if field.is_list else None,
-        counts=lengths if field.is_ragged or field.sparse is not None else None,
-        indices=lengths if field.sparse is not None else None,
-        present=np.zeros(size, bool),
-    )
+    steps, indices = lengths if field.is_list else None, lengths if field.sparse is not None else None
+    counts = lengths if field.is_ragged else indices
+    values = np.empty((0, *field.rest), field.element.numpy)
+    return Column(values, steps=steps, counts=counts, indices=indices, present=np.zeros(size, bool))
 
 
 _SCALARS = frozenset({str, bytes, bool, int, float, complex, type(None), *np.sctypeDict.values()})
@@ -637,11 +633,13 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
         elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
             missing = " and ".join(repr(name + part) for part in parts)
-            raise OptionError(
-                f"{table.name} has no column {missing} for field {field.name!r}{close}: columns={{'field': 'column'}} "
-                f"maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are "
-                f"{', '.join(map(repr, table.names))}"
+            text = (
+                f"{table.name} has no column {missing} for field {field.name!r}{close}: columns={{'field': 'column'}}"
             )
+            text += (
+                " maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are"
+            )
+            raise OptionError(f"{text} {', '.join(map(repr, table.names))}")
     for name in column_of.values():
         if there[name] > 1:
             raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
@@ -665,11 +663,11 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
     unused = tuple(name for name in table.names if name not in used and not name.startswith("__index_level_"))
     if unused and extra == "error":
         names = [field.name for field in schema.fields]
-        raise OptionError(
+        text = (
             f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)} of {table.name}"
-            f" ({len(unused)} such: {', '.join(unused)}); columns={{'field': 'column'}} maps names, and "
-            f"extra='ignore' leaves columns out"
         )
+        advice = "columns={'field': 'column'} maps names, and extra='ignore' leaves columns out"
+        raise OptionError(f"{text} ({len(unused)} such: {', '.join(unused)}); {advice}")
     return unused
 
 
@@ -831,14 +829,9 @@ class Block:
         """Select records by index; None selects all."""
         if kept is None:
             return self
-        return attrs.evolve(
-            self,
-            data=chosen(self.data, kept),
-            lengths=self.lengths[kept],
-            sources=self.sources[kept],
-            splits=self.splits[kept],
-            rows=None if self.rows is None else chosen(self.rows, kept),
-        )
+        arrays: Any = {"lengths": self.lengths[kept], "sources": self.sources[kept], "splits": self.splits[kept]}
+        rows = None if self.rows is None else chosen(self.rows, kept)
+        return attrs.evolve(self, data=chosen(self.data, kept), rows=rows, **arrays)
 
 
 def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:

@@ -605,3 +605,65 @@ def test_other_characters_between_columns_are_told(tmp_path):
     ):
         with pytest.raises(sr.SourceError, match=r"shops.csv, header: expected commas .*read_csv\(sep="):
             read()
+
+
+@sr.record
+class Meter:
+    k: str = sr.context(str, key=True)
+    v: np.ndarray = sr.feature_list("float64")
+
+
+def write_months(directory, *columns):
+    """Write a Parquet file of two rows for each type of the column `v`, the key as text or as categories."""
+    for number, column in enumerate(columns):
+        key = pa.array(["b", "a"])
+        table = pa.table({"k": key if number % 2 else key.dictionary_encode(), "v": column})
+        parquet.write_table(table, directory / f"{number}.parquet")
+    return str(directory / "*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("element", "columns"),
+    [
+        ("float64", [pa.array([1, 2]), pa.array([2.5, 3.0])]),
+        ("float64", [pa.array([2.5, 3.0]), pa.array([1, 2]), pa.array([7, None], pa.int32())]),
+        ("float32", [pa.array([1, 2]), pa.array([2.5, 3.0], pa.float32())]),
+        ("int64", [pa.array([1, 2], pa.int32()), pa.array([2**62, 3])]),
+        (str, [pa.array(["x", "y"]), pa.array(["y", "x"]).dictionary_encode(), pa.array(["x", "y"], "large_string")]),
+    ],
+)
+def test_files_of_other_types_are_read_as_one_table(tmp_path, element, columns):
+    """An integer column of one month, a float column of the next: the values are those of the files, exactly."""
+
+    @sr.record
+    class Typed:
+        k: str = sr.context(str, key=True)
+        v: np.ndarray = sr.feature_list(element)
+
+    records = {record.k: record.v for record in sr.from_rows(write_months(tmp_path, *columns), Typed, by="k")}
+    for row, key in enumerate("ba"):
+        expected = [column[row].as_py() for column in columns]
+        assert [None if value != value else value for value in records[key].tolist()] == expected  # noqa: PLR0124
+
+
+def test_files_of_types_that_do_not_merge_are_named(tmp_path):
+    """Text and numbers, or an integer that no float holds: the error names file, column and types."""
+    source = write_months(tmp_path, pa.array([1, 2]), pa.array(["x", "y"]))
+    text = r"column 'v': expected one type in all files, got int64 in 0.parquet, string in 1.parquet"
+    for read in (lambda: list(sr.from_rows(source, Meter, by="k")), lambda: sr.Schema.infer(source, by="k")):
+        with pytest.raises(sr.SourceError, match=text):
+            read()
+    source = write_months(tmp_path, pa.array([1.5, 2]), pa.array([2**53 + 1, 2]))
+    with pytest.raises(
+        sr.SourceError, match=r"1.parquet, column 'v': int64 does not become double exactly.*9007199254740993"
+    ):
+        list(sr.from_rows(source, Meter, by="k"))
+
+
+def test_a_csv_file_among_parquet_files_is_read(tmp_path):
+    """Files of several formats are one table, though the types of their text differ."""
+    parquet.write_table(pa.table({"k": pa.array(["a"], pa.large_string()), "v": [1]}), tmp_path / "1.parquet")
+    (tmp_path / "2.csv").write_text("k,v\na,2.5\n")
+    (record,) = sr.from_rows(tmp_path, Meter, by="k")
+    assert record.v.tolist() == [1, 2.5]
+    assert sr.Schema.infer(tmp_path, by="k")["v"].element.name == "float64"

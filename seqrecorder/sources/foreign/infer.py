@@ -48,16 +48,8 @@ EXAMPLE = "tf.train.Example"
 ABSENT = -1
 
 # The first bytes of a file tell its format.
-_FORMATS = {
-    b"\x89PNG\r\n\x1a\n": "PNG",
-    b"\xff\xd8\xff": "JPEG",
-    b"GIF8": "GIF",
-    b"RIFF": "WAV or WebP",
-    b"fLaC": "FLAC",
-    b"OggS": "Ogg",
-    b"\x1f\x8b": "GZIP",
-    b"\x93NUMPY": "npy",
-}
+_FORMATS = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"RIFF": "WAV or WebP"}
+_FORMATS |= {b"fLaC": "FLAC", b"OggS": "Ogg", b"\x1f\x8b": "GZIP", b"\x93NUMPY": "npy"}
 _TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # a TensorProto begins with its dtype and shape
 _SINGLE = {  # steps with one number; the varint of an int64 has 1 to 10 bytes
     "int64": re.compile(
@@ -365,9 +357,8 @@ def infer(
             raise SchemaMismatchError(f"raw: expected one bytes value to decode in {feature.name!r}, got {content}")
     inference = infer_profile(profiled, name, declared, key)
     if not inference.schema.fields:
-        raise SchemaError(
-            "no feature can be declared: " + "; ".join(f"{name!r}: {why}" for name, why in inference.undeclared.items())
-        )
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in inference.undeclared.items())
+        raise SchemaError(f"no feature can be declared: {reasons}")
     return inference
 
 
