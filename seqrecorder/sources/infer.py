@@ -116,9 +116,7 @@ def infer_table(
     if order is not None and by is None:
         raise OptionError("order: only for rows that are steps; pass the column that groups them into records as by=")
     drafted = _Drafted(table, name, codes, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
-    for column in table.column_names:
-        if column in leave_out:
-            continue
+    for column in (name for name in table.column_names if name not in leave_out):
         if by is None:
             drafted.add_whole(column)
         else:

@@ -511,13 +511,40 @@ def test_columns_of_text_for_numbers_are_refused(read):
         at: np.datetime64 | None = sr.context("datetime64[s]", optional=True, default=None)
 
     frame = pd.DataFrame({"key": ["a", "b"], "load": ["1.5", "ERR"]})
-    message = r"'load': holds text, expected float32; convert it, as by pandas.to_numeric\(..., errors='coerce'\)"
+    message = r"'load': holds text such as 'ERR', expected float32; convert it by pandas.to_numeric\(frame\['load'\]\)$"
     for options in ({}, {"on_error": "skip"}, {"cast": True}):
         with pytest.raises(sr.OptionError, match=message):
             list(read(frame, Load, **options))
-    with pytest.raises(sr.OptionError, match=r"'at': holds text, expected datetime64\[s\]; .* pandas.to_datetime"):
+    with pytest.raises(sr.OptionError, match=r"'at': holds text such as '2025-01-01', .*to_datetime\(frame"):
         list(read(frame.assign(load=1.5, at="2025-01-01"), Load))
     assert list(read(frame.assign(load=1.5, at=None), Load)) == [Load("a", 1.5), Load("b", 1.5)]
+
+
+def test_the_advice_on_text_loses_no_value():
+    """It shows a text that is no number, never turns it into NaN, and knows decimal commas and bools."""
+
+    @sr.record
+    class Sale:
+        price: float = sr.context("float64", default=0.0)
+        paid: bool = sr.context(bool, default=False)
+        prices: np.ndarray | None = sr.feature_list("float64", optional=True, default=None)
+
+    comma = (
+        r"such as '1.234,56', expected float64; convert it by pandas.to_numeric\(frame\['{}'\]\) or, of decimal commas"
+    )
+    for column, values, text in [
+        ("price", ["7", "1e5", None, "1.234,56"], comma.format("price") + r".*decimal=','"),
+        ("prices", [["7", ""], [], ["1.234,56"]], comma.format("prices")),
+        ("price", ["007", "8"], r"such as '007', .*to_numeric\(frame\['price'\]\)$"),
+        (
+            "paid",
+            ["ja", "nein"],
+            r"such as 'ja', expected bool; convert it by frame\['paid'\].map\(\{'ja': ..., ...\}\)",
+        ),
+    ]:
+        with pytest.raises(sr.OptionError, match=text) as error:
+            list(sr.from_table(pd.DataFrame({column: values}), Sale))
+        assert "coerce" not in str(error.value)
 
 
 @pytest.mark.parametrize("columns", [{"x": ["a", "b"]}, {"x": ("a",)}, {"x": None}, {"key": {"a"}}, "key", ["key"]])
