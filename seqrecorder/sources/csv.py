@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_ROW_NAMES = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+
+
+def advice_on_width(header: str, more: int) -> str:
+    """Advise on a row with `more` columns than the header: another separator, or row names; empty if neither."""
+    mark = next((mark for mark in ";\t|" if mark in header), "")
+    frame = f" (columns between {mark!r}? give the frame of pandas.read_csv(sep={mark!r}, decimal=','))"
+    names = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+    return frame if mark else names * (more == 1)
 
 
 class Row(dict[str, str]):
@@ -59,11 +66,10 @@ class CsvRecords(SkippingSource, Generic[T]):
                 names = self._header(rows)
                 for row in rows:
                     if None in row or None in row.values():
-                        raise SourceError(
-                            f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
-                            f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
-                            f"{_ROW_NAMES if len(row.get(None, ())) == 1 else ''}"
-                        )
+                        more = len(row.get(None, ()))
+                        got = f"{'more' if more else 'fewer'}{advice_on_width(''.join(names), more)}"
+                        text = f"expected {len(names)} columns ({', '.join(names)}), got {got}"
+                        raise SourceError(f"{self.path}, line {rows.line_num}: {text}")
                     try:
                         check_utf8("".join(row.values()), self.encoding)
                     except SourceError as error:

@@ -21,6 +21,7 @@ from seqrecorder.codec.columns import is_table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError, did_you_mean
 from seqrecorder.schema.exact_values import describe
 from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.csv import advice_on_width
 from seqrecorder.storage.files import files_named, local_path, natural_order
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.columns import TableRecords, check_columns
@@ -173,14 +174,18 @@ def _named(file: Path) -> Iterator[None]:
     except SourceError as error:
         raise SourceError(f"{file}, {error}") from error
     except (pyarrow().ArrowException, OSError, ValueError, OverflowError) as error:
-        raise SourceError(f"{file}: {_reason(error)}") from error
+        raise SourceError(f"{file}: {_reason(error, file)}") from error
 
 
-def _reason(error: Exception) -> str:
-    """Return the message of an Arrow error, with advice on row names and on lines above Arrow's block size of 1 MiB."""
+def _reason(error: Exception, file: Path) -> str:
+    """Return the message of an error, with advice on separators, encodings and lines above Arrow's block of 1 MiB."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"header: expected UTF-8 (see pandas.read_csv(encoding=...)), got {error}"
     widths = _WIDTHS.search(str(error))
-    if widths and int(widths[2]) == int(widths[1]) + 1:
-        return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+    if widths:
+        header = io.BufferedReader(pyarrow().input_stream(str(file), compression="detect")).readline().decode("latin-1")
+        header = header.replace("\t", "") if ".tsv" in file.name.lower() else header
+        return f"{error}{advice_on_width(header, int(widths[2]) - int(widths[1]))}"
     if "straddling" not in str(error):
         return str(error)
     advice = "give from_jsonl JSON lines of any length, or read it with pyarrow (ReadOptions(block_size=...)) and give"
@@ -376,7 +381,7 @@ def _converted(
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         if isinstance(error, SourceError):
             raise
-        raise SourceError(f"after row {rows}: {_reason(error)}") from error
+        raise SourceError(f"after row {rows}: {_reason(error, file)}") from error
 
 
 def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:

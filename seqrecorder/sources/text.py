@@ -527,8 +527,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
             if sentence.rows or sentence.comments:
-                sentence.numbers = sentence.numbers or [number]
-                sentence.document = max(0, documents)
+                sentence.numbers, sentence.document = sentence.numbers or [number], max(0, documents)
                 yield sentence
                 sentence = Sentence()
         elif cells[0] == _DOCUMENT:
@@ -696,9 +695,8 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
     """Parse a data line to its label and the values of each dimension."""
     check_utf8(text)
-    classes = header.get("classlabel", "").split()
+    classes, dimensions = header.get("classlabel", "").split(), text.split(":")
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
-    dimensions = text.split(":")
     label = dimensions.pop().strip() if has_label else None
     series = [_numbers(part) for part in dimensions]
     length = header.get("serieslength", "") if header.get("equallength", "").lower() == "true" else ""
@@ -751,8 +749,7 @@ class _Series:
             Mismatch: a number does not fit its field.
         """
         label, series = _series_of(header, text)
-        labels = header.get("classlabel", "").split()
-        values: dict[str, Any] = {}
+        labels, values = header.get("classlabel", "").split(), dict[str, Any]()
         if self.label is not None:
             if label is None:
                 raise SourceError(f"field {self.label.name!r}: the header has no @classLabel true")

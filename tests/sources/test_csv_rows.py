@@ -162,3 +162,11 @@ def test_what_is_no_record_is_told_what_it_becomes(tmp_path: Path, schema, given
     with pytest.raises(sr.SeqrecorderError, match=f"(?s)expected a record.*{advice}"):
         sr.write(given, tmp_path / "d", schema=schema)
     assert not (tmp_path / "d").exists()
+
+
+def test_other_marks_between_columns_are_told_to_hooks(tmp_path):
+    """A line with a decimal comma and semicolons has a column too many: no row names, but another separator."""
+    file = write(tmp_path / "words.csv", "text;count\na;1,5\n")
+    with pytest.raises(sr.SourceError, match=r"got more \(columns between ';'\? .*sep=';', decimal=','") as error:
+        list(sr.from_csv(file, Word))
+    assert "row names" not in str(error.value)

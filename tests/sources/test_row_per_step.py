@@ -667,3 +667,25 @@ def test_a_csv_file_among_parquet_files_is_read(tmp_path):
     (record,) = sr.from_rows(tmp_path, Meter, by="k")
     assert record.v.tolist() == [1, 2.5]
     assert sr.Schema.infer(tmp_path, by="k")["v"].element.name == "float64"
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_decimal_commas_between_other_marks_are_told(tmp_path, mark):
+    """A comma of a number makes a column too many: the error names the separator of the header, and no row names."""
+    (tmp_path / "a.csv").write_text(f"k{mark}v{mark}w\na{mark}1,5{mark}2,5\n")
+    for read in (sr.Schema.infer, lambda path: sr.from_rows(path, Meter, by="k")):
+        with pytest.raises(sr.SourceError, match=r"got 3: .*pandas.read_csv\(sep='.*', decimal=','\)") as error:
+            read(tmp_path / "a.csv")
+        assert repr(mark) in str(error.value)
+        assert "row names" not in str(error.value)
+    (tmp_path / "a.tsv").write_text("k\tv\nrow 1\ta\t2\n")
+    with pytest.raises(sr.SourceError, match="row names without a column name"):
+        sr.from_rows(tmp_path / "a.tsv", Meter, by="k")
+
+
+def test_a_header_of_another_encoding_is_told(tmp_path):
+    """The error of a header in cp1252 advises an encoding, as that of a value does."""
+    (tmp_path / "a.csv").write_bytes("k,Händler\na,1\n".encode("cp1252"))
+    for read in (sr.Schema.infer, lambda path: sr.from_rows(path, Meter, by="k")):
+        with pytest.raises(sr.SourceError, match=r"a.csv: header: expected UTF-8 \(see pandas.read_csv\(encoding="):
+            read(tmp_path / "a.csv")

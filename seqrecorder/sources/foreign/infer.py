@@ -221,11 +221,9 @@ def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True)
     groups: list[list[str]] = []
     for name in sorted(sizes, key=lambda name: -int((sizes[name] != ABSENT).sum())):
         fitting = (group for group in groups if all(_agree(sizes[name], sizes[other]) for other in group))
-        group = next(fitting, None)
-        if group is None:
-            groups.append([name])
-        else:
-            group.append(name)
+        group = next(fitting, [])
+        groups += [] if group else [group]
+        group.append(name)
     groups.sort(key=lambda group: (-len(group), -max(int(sizes[name].sum()) for name in group)))
     names: dict[str, str | None] = {}
     for position, group in enumerate(groups):
@@ -397,8 +395,7 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
     raw = raw or {}
     sequences = _sequences(profile, raw)
     fields: list[Field] = []
-    comments: dict[str, str] = {}
-    undeclared: dict[str, str] = {}
+    comments, undeclared = dict[str, str](), dict[str, str]()
     lists = {feature.name for feature in profile.features if feature.kind == "feature_list"}
     for feature in _in_order(profile):
         if feature.kind == "context" and feature.name in lists:
@@ -480,9 +477,8 @@ def _bytes_comment(feature: FeatureDescription) -> str:
         return f'{feature.format} images; "uint8", shape=(None, None, channels), storage="{storage}" decodes them'
     if feature.format == "TensorProto":
         return 'of tf.io.serialize_tensor; their dtype, shape=(...), storage="tensor" reads them'
-    if feature.format is not None:
-        return f"{feature.format} files"
-    return f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
+    unknown = f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
+    return unknown if feature.format is None else f"{feature.format} files"
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
