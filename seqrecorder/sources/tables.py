@@ -97,8 +97,7 @@ def table_of_files(
                 for batch in _batches(file, list(wanted), kinds, left_out if skip else None, cast=cast):
                     yield _with_types(batch, common)
 
-    name = str(files[0] if isinstance(path, (list, tuple)) else path)
-    name = name if len(files) == 1 else f"{name} ({len(files)} files)"
+    name = str(files[0] if isinstance(path, (list, tuple)) else path) + f" ({len(files)} files)" * (len(files) > 1)
     return Table(name, names, again=True, open=read, left_out=left_out)
 
 
@@ -497,8 +496,8 @@ def open_table(
     """
     if is_path(source):
         types = {} if schema is None else _types_of(schema, columns, steps=steps)
-        merge = steps or schema is None  # rows of several files come together
-        return _joined(table_of_files(source, types, skip=skip, cast=cast, merge=merge), schema, columns)
+        table = table_of_files(source, types, skip=skip, cast=cast, merge=steps or schema is None)
+        return _joined(table, schema, columns)
     if is_table(source):
         return _joined(table_of(source), schema, columns)
     advice = "; polars: give .collect()" if type(source).__name__ == "LazyFrame" else ""
