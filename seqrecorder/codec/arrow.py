@@ -7,6 +7,7 @@ A list column becomes a feature list or ragged values: flat values with the leng
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,7 +16,7 @@ import numpy as np
 from seqrecorder.codec.columns import Column, is_hub_dataset, nested, objects
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.dtypes import element_type
-from seqrecorder.schema.exact_values import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
+from seqrecorder.schema.exact_values import Mismatch, cast_values, check_zone, describe, zone_of
 from seqrecorder.schema.field import Field
 from seqrecorder.schema.half_floats import widen
 from seqrecorder.wire.byte_rows import Blob, bounds
@@ -43,7 +44,7 @@ def columns_of_table(data: Any) -> dict[str, Any]:
         table = pa.table(data)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: expected a table, or a mapping of field to column, got {error}") from error
-    columns = dict(zip(table.column_names, table.columns, strict=True))
+    columns = dict(zip(table.column_names, _checked(data, table).columns, strict=True))
     # pandas adds a column of row numbers if rows were dropped.
     return {name: column for name, column in columns.items() if not name.startswith("__index_level_")}
 
@@ -82,10 +83,8 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
             counts, array = _flatten_lists(field, array)
             lengths.append(counts)
             if (counts != size).any():
-                raise OptionError(
-                    f"columns: field {field.name!r}: expected lists of {size} values, of shape {field.rest}, got one "
-                    f"of {int(counts[counts != size][0])}"
-                )
+                text = f"expected lists of {size} values, of shape {field.rest}, got one of"
+                raise OptionError(f"columns: field {field.name!r}: {text} {int(counts[counts != size][0])}")
         values = _flat(field, array)
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
@@ -114,11 +113,11 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
         OptionError: the nesting does not match the field, the lists differ in length, or pyarrow is not installed.
         Mismatch: an index is out of range, repeated or out of order.
     """
-    pair = [
+    parts = (("indices", element_type("int64"), indices), ("values", field.element, values))
+    where, what = (
         column_of_array(Field(field.name, name, field.kind, element, (None,), optional=True), array, cast=cast)
-        for name, element, array in (("indices", element_type("int64"), indices), ("values", field.element, values))
-    ]
-    where, what = pair
+        for name, element, array in parts
+    )
     for name in ("present", "steps", "counts"):
         left, right = getattr(where, name), getattr(what, name)
         if (left is None) is not (right is None) or not np.array_equal(left, right):
@@ -185,10 +184,8 @@ def pyarrow() -> Any:
     try:
         import pyarrow as pa
     except ImportError:
-        raise OptionError(
-            "tables, and files of them, need pyarrow: pip install pyarrow; records, dictionaries and "
-            "numpy arrays are written without it"
-        ) from None
+        advice = "pip install pyarrow; records, dictionaries and numpy arrays are written without it"
+        raise OptionError(f"tables, and files of them, need pyarrow: {advice}") from None
     return pa
 
 
@@ -215,14 +212,47 @@ def _import_array(field: Field, data: Any) -> Any:
     try:
         is_stream = hasattr(type(data), "__arrow_c_stream__")
         array = one_array(pa.chunked_array(data) if is_stream else pa.Array.from_pandas(data))
+        _check_zones(field.name, array, data)
         array = without_views(_decode_categories(array))
         if field.element.is_time:
             check_zone(array, field.element)
             if field.element.zone is not None and zone_of(array.type) is None and len(array) > array.null_count:
-                raise Mismatch(f"{field.element.name} (with a time zone)", f"{array.type}: {NO_ZONE}")
+                calls = "pandas.to_datetime(frame[name]).dt.tz_localize(...), or in lists .map(lambda ts: "
+                calls += "pandas.to_datetime(ts).tz_localize(...).tolist())"
+                got = f"{array.type}: times without a zone; set it first ({calls})"
+                raise Mismatch(f"{field.element.name} (with a time zone)", got)
     except (pa.ArrowException, Mismatch, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     return array
+
+
+def _checked(data: Any, table: Any) -> Any:
+    """Return the table of a data frame; raise `SourceError` if an object column has some times with a zone."""
+    if type(data).__module__.startswith("pandas"):
+        for array, (name, column) in zip(table.columns, data.items(), strict=False):  # an index comes last
+            _check_zones(str(name), array, column)
+    return table
+
+
+def _check_zones(name: str, array: Any, cells: Any) -> None:
+    """Raise `SourceError` if only some times of an object column have a zone, for Arrow takes the others as UTC."""
+    zones = set[bool]()
+    if "timestamp" in str(array.type) and getattr(cells, "dtype", None) == np.dtype(object):
+        for row, cell in enumerate(cells):
+            zones |= _zones_in(cell)
+            if len(zones) > 1:
+                where = f"column {name!r}, row {row}: expected a zone in all times or in none, got {describe(cell)}"
+                call = f"frame[{name!r}].map(lambda ts: pandas.to_datetime(ts, utc=True).tolist())"  # of lists
+                call = f"pandas.to_datetime(frame[{name!r}], utc=True)" if hasattr(cell, "tzinfo") else call
+                raise SourceError(f"{where}, unlike times before; {call} takes those without one as UTC")
+
+
+def _zones_in(cell: Any) -> set[bool]:
+    """Return for the times of a cell whether they have a zone: at most True and False."""
+    if isinstance(cell, (list, tuple, np.ndarray)):
+        return set[bool]().union(*map(_zones_in, cell))
+    is_time = isinstance(cell, (dt.datetime, np.datetime64)) and cell == cell  # noqa: PLR0124 - not NaT
+    return {getattr(cell, "tzinfo", None) is not None} if is_time else set()
 
 
 def _decode_categories(array: Any) -> Any:
@@ -272,11 +302,9 @@ def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
     if types.is_null(kind) and not len(array):  # a library saw only empty lists
         return np.empty(0, np.int64), array
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        raise OptionError(
-            f"columns: field {field.name!r}: expected an array of lists, one list for each "
-            f"{'record' if field.is_list or field.is_ragged else 'row'}, got {kind}; split texts, or give flat values "
-            "and lengths"
-        )
+        one = f"one list for each {'record' if field.is_list or field.is_ragged else 'row'}"
+        text = f"expected an array of lists, {one}, got {kind}; split texts, or give flat values and lengths"
+        raise OptionError(f"columns: field {field.name!r}: {text}")
     if array.null_count:
         raise Mismatch("a list", "None; pass [] for an empty one", (_first_null(array),))
     if types.is_fixed_size_list(kind):
@@ -295,7 +323,9 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
             if pa.types.is_null(array.type):
                 return np.full(len(array), "NaT", field.element.numpy)
             nulls = not pa.types.is_temporal(array.type)  # numpy has NaT for null times
-        if nulls and not (field.element.has_nan and _may_be_floats(array.type)):
+        types = pa.types
+        floats = types.is_floating(array.type) or types.is_integer(array.type) or types.is_null(array.type)
+        if nulls and not (field.element.has_nan and floats):
             advice = "fill it first; only a whole value can be None, only floats have NaN, and only times NaT"
             raise Mismatch(f"{field.element.name} ({advice})", "a null", (_first_null(array),))
         if nulls and not pa.types.is_floating(array.type):
@@ -316,11 +346,6 @@ def _shared(array: Any) -> NDArray[Any]:
     coded = array.dictionary_encode()
     objects: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
     return objects
-
-
-def _may_be_floats(kind: Any) -> bool:
-    types = pyarrow().types
-    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind))
 
 
 def _first_null(array: Any) -> int:
@@ -418,9 +443,10 @@ def _arrow_table(data: Any) -> Any:
     """Convert a table to pyarrow, including pandas object columns of ints beyond int64."""
     pa = pyarrow()
     try:
-        return pa.table(data)
+        table = pa.table(data)
     except OverflowError:
-        return pa.table({str(name): _large_integers(str(name), data[name]) for name in data.columns})
+        table = pa.table({str(name): _large_integers(str(name), data[name]) for name in data.columns})
+    return _checked(data, table)
 
 
 def _large_integers(name: str, column: Any) -> Any:
@@ -542,10 +568,9 @@ def arrow_type(element: ElementType, name: str) -> Any:
             return pa.timestamp(unit, element.zone) if element.numpy.kind == "M" else pa.duration(unit)
     elif element.numpy.kind != "c":
         return pa.from_numpy_dtype(element.numpy)
-    raise OptionError(
-        f"field {name!r}: Arrow has no type for {element.name}; leave the field out (fields=), or declare "
-        + ("real and imaginary parts as two fields" if element.numpy.kind == "c" else "a unit of D, s, ms, us or ns")
-    )
+    declare = "real and imaginary parts as two fields" if element.numpy.kind == "c" else "a unit of D, s, ms, us or ns"
+    advice = f"leave the field out (fields=), or declare {declare}"
+    raise OptionError(f"field {name!r}: Arrow has no type for {element.name}; {advice}")
 
 
 def _leaf(field: Field, values: Any) -> Any:
@@ -553,9 +578,8 @@ def _leaf(field: Field, values: Any) -> Any:
     pa, element = pyarrow(), field.element
     kind = arrow_type(element, field.name)
     if isinstance(values, Blob):
-        return pa.Array.from_buffers(
-            kind, len(values), [None, pa.py_buffer(bounds(values.lengths)), pa.py_buffer(values.data)]
-        )
+        buffers = [None, pa.py_buffer(bounds(values.lengths)), pa.py_buffer(values.data)]
+        return pa.Array.from_buffers(kind, len(values), buffers)
     flat = np.concatenate([np.empty(0, element.numpy), *map(np.ravel, values)]) if field.any_size else values
     flat = np.ascontiguousarray(flat).reshape(-1)
     if element.is_text:
@@ -599,8 +623,7 @@ def _whole(column: Column, array: Any) -> Any:
     if column.present is None:
         return array
     present = np.asarray(column.present)
-    indices = np.cumsum(present) - 1
-    return array.take(pyarrow().array(np.where(present, indices, 0), mask=~present))
+    return array.take(pyarrow().array(np.where(present, np.cumsum(present) - 1, 0), mask=~present))
 
 
 def _fixed(field: Field) -> tuple[int | None, ...]:

@@ -18,11 +18,18 @@ from seqrecorder.writing.load_hooks import check_params, hook_params
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 T = TypeVar("T")
-_ROW_NAMES = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+
+
+def advice_on_width(header: str, more: int) -> str:
+    """Advise on a row with `more` columns than the header: another separator, or row names; empty if neither."""
+    mark = next((mark for mark in ";\t|" if mark in header), "")
+    frame = f" (columns between {mark!r}? give the frame of pandas.read_csv(sep={mark!r}, decimal=','))"
+    names = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+    return frame if mark else names * (more == 1)
 
 
 class Row(dict[str, str]):
@@ -59,28 +66,31 @@ class CsvRecords(SkippingSource, Generic[T]):
                 names = self._header(rows)
                 for row in rows:
                     if None in row or None in row.values():
-                        raise SourceError(
-                            f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
-                            f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
-                            f"{_ROW_NAMES if len(row.get(None, ())) == 1 else ''}"
-                        )
-                    try:
-                        check_utf8("".join(row.values()), self.encoding)
-                    except SourceError as error:
-                        raise SourceError(f"{self.path}, line {rows.line_num}: {error}") from None
+                        more = len(row.get(None, ()))
+                        text = f"expected {len(names)} columns ({', '.join(names)}), got {'more' if more else 'fewer'}"
+                        text += advice_on_width("".join(names), more)
+                        raise SourceError(f"{self.path}, line {rows.line_num}: {text}")
+                    self._check_encoding(row.values(), rows.line_num)
                     try:
                         yield self._record(row, rows.line_num)
                     except SkipRecord as skip:
                         self.skip(skip)
-            except (csv.Error, UnicodeDecodeError, *UNPACKING_ERRORS) as error:
+            except (csv.Error, UnicodeError, *UNPACKING_ERRORS) as error:
                 where = f"{self.path}, row that begins in line {rows.line_num + 1}"  # it names the last sound row
                 advice = "; check its quotes" if isinstance(error, csv.Error) else ""
                 raise SourceError(f"{where}: not {self.encoding} CSV: {error}{advice}") from error
+
+    def _check_encoding(self, texts: Iterable[str], line: int) -> None:
+        try:
+            check_utf8("".join(texts), self.encoding.removesuffix("-sig"))
+        except SourceError as error:
+            raise SourceError(f'{self.path}, line {line}: {error}: pass encoding=, such as encoding="cp1252"') from None
 
     def _header(self, rows: csv.DictReader[str]) -> Sequence[str]:
         names = rows.fieldnames
         if not names:
             raise SourceError(f"{self.path}: expected a line of column names, got an empty file")
+        self._check_encoding(names, rows.line_num)
         doubled = [name for i, name in enumerate(names) if name in names[:i]]
         if doubled:
             raise SourceError(f"{self.path}: expected columns of different names, got {doubled[0]!r} twice")
@@ -124,7 +134,7 @@ def from_csv(
         path: path of the file, decompressed if it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
         record_class: record class with a class method `from_csv_row(row, **params)`. The row maps column names, and
             positions (int), to text. The method returns a record or raises `SkipRecord`.
-        encoding: encoding of the file; a byte order mark is dropped.
+        encoding: encoding of the file; a byte order mark is dropped, also with `utf-8`.
         **params: keyword arguments for the hook.
 
     Raises:
@@ -137,10 +147,9 @@ def from_csv(
         raise SchemaError(f"{record_class!r} has no class method from_csv_row(row); from_table needs none")
     check_params(record_class, params, ("from_csv_row",))
     try:
-        codecs.lookup(encoding)
+        encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
     except LookupError as error:
         raise OptionError(f"encoding: {error}") from None
-    file = path if path == STDIN else local_path(path)
-    if file != STDIN and not local_path(path).is_file():
+    if path != STDIN and not local_path(path).is_file():
         raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
-    return CsvRecords(file, record_class, params, encoding)
+    return CsvRecords(path if path == STDIN else local_path(path), record_class, params, encoding)

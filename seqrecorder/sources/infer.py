@@ -116,18 +116,15 @@ def infer_table(
     if order is not None and by is None:
         raise OptionError("order: only for rows that are steps; pass the column that groups them into records as by=")
     drafted = _Drafted(table, name, codes, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
-    for column in table.column_names:
-        if column in leave_out:
-            continue
+    for column in (name for name in table.column_names if name not in leave_out):
         if by is None:
             drafted.add_whole(column)
         else:
             drafted.add_step(column, keys[0], keys[1])
     if key is not None and key not in table.column_names:
         raise OptionError(f"key: there is no column {key!r}{did_you_mean(key, table.column_names)}")
-    return drafted.schema(
-        key=keys[0][0] if key is None and len(keys[0]) == 1 else key, guesses=by is None and not is_of_series(source)
-    )
+    key = keys[0][0] if key is None and len(keys[0]) == 1 else key
+    return drafted.schema(key=key, guesses=by is None and not is_of_series(source))
 
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tuple[Any, Sequence[str]]:

@@ -438,7 +438,7 @@ class RowGroups(TableSource):
         for table in ordered:
             if not table.num_rows:
                 continue
-            check_types(table.schema, self.column_of, self.schema)
+            check_types(table, self.column_of, self.schema)
             begins = np.flatnonzero(_change(table, self.by)) + 1
             if pieces:
                 seam = pa.concat_tables([pieces[-1].slice(pieces[-1].num_rows - 1), table.slice(0, 1)])

@@ -21,6 +21,7 @@ from seqrecorder.codec.columns import is_table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError, did_you_mean
 from seqrecorder.schema.exact_values import describe
 from seqrecorder.schema.schema import Schema
+from seqrecorder.sources.csv import advice_on_width
 from seqrecorder.storage.files import files_named, local_path, natural_order
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.columns import TableRecords, check_columns
@@ -29,17 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
-_FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
+_FORMATS = dict.fromkeys((".parquet", ".pq"), "parquet") | dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+_FORMATS |= dict.fromkeys((".csv", ".tsv"), "csv") | dict.fromkeys((".jsonl", ".ndjson"), "json")
 _WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _TIMES = {"date32[day]": "a date such as 2017-01-31", "date64[ms]": "a month such as 2017-01, or a year"}
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
@@ -69,7 +61,9 @@ def is_csv(source: object) -> bool:
     return is_path(source) and {*map(_format_of, _files(source))} == {"csv"}
 
 
-def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False, cast: bool = False) -> Table:
+def table_of_files(
+    path: Any, types: Mapping[str, Any], *, skip: bool = False, cast: bool = False, merge: bool = False
+) -> Table:
     """Open files as one concatenated table; only a few batches are in memory at once.
 
     Args:
@@ -78,6 +72,7 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False, c
         types: mapping of column name to pyarrow type, for text files.
         skip: whether to leave out rows of text files that cannot be converted; the table lists them in `left_out`.
         cast: whether integers of a CSV may be written as whole floats, such as `2.0`.
+        merge: whether the batches of a column must have one type, to which it is converted exactly.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -85,24 +80,61 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False, c
         SourceError: a file is not in the format of its suffix, or its columns differ from those of the first file.
     """
     files = _files(path)
-    names = _names(files[0])
-    for file in files[1:]:
-        others = _names(file)
-        if set(others) != set(names):
-            differing = sorted(set(others) ^ set(names))
+    schemas = {file: _schema(file) for file in files}
+    names = tuple(schemas[files[0]].names)
+    for file, schema in schemas.items():
+        if set(schema.names) != set(names):
+            differing = sorted(set(schema.names) ^ set(names))
             raise SourceError(f"{file}: expected the columns of {files[0]}, {', '.join(names)}; {differing} differ")
 
     left_out: list[str] = []
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
         kinds = {name: types[name] for name in wanted if name in types}
+        common = _common_types(schemas, wanted, kinds) if merge else {}
         for file in files:
             with _named(file):
-                yield from _batches(file, list(wanted), kinds, left_out if skip else None, cast=cast)
+                for batch in _batches(file, list(wanted), kinds, left_out if skip else None, cast=cast):
+                    yield _with_types(batch, common)
 
-    name = str(files[0] if isinstance(path, (list, tuple)) else path)
-    name = name if len(files) == 1 else f"{name} ({len(files)} files)"
+    name = str(files[0] if isinstance(path, (list, tuple)) else path) + f" ({len(files)} files)" * (len(files) > 1)
     return Table(name, names, again=True, open=read, left_out=left_out)
+
+
+def _common_types(schemas: dict[Path, Any], wanted: Sequence[str], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the types of each column that has several in its files; integers take the float type of their field.
+
+    Raises:
+        SourceError: a type does not hold the values of another one, such as text and numbers.
+    """
+    pa, types, common = pyarrow(), pyarrow().types, dict[str, Any]()
+    for name in wanted:
+        field, kinds = declared.get(name, pa.null()), dict[Any, Path]()
+        for file, schema in reversed(schemas.items()):  # the first file of each type stays
+            is_text = name in declared and _format_of(file) in ("csv", "json")
+            kinds[field if is_text else schema.field(name).type] = file
+        plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in kinds]
+        plain = [field if types.is_integer(kind) and types.is_floating(field) else kind for kind in plain]
+        try:
+            if len({*map(types.is_decimal, plain)}) > 1:  # Arrow would round decimals to floats
+                raise pa.ArrowTypeError
+            merged = pa.unify_schemas([pa.schema([(name, kind)]) for kind in plain], promote_options="permissive")
+        except pa.ArrowException:
+            got = ", ".join(f"{kind} in {file.name}" for kind, file in reversed(kinds.items()))
+            raise SourceError(f"column {name!r}: expected one type in all files, got {got}: convert one") from None
+        common |= {name: merged.field(0).type} if len(kinds) > 1 else {}
+    return common
+
+
+def _with_types(batch: Any, common: Mapping[str, Any]) -> Any:
+    """Convert columns of a batch exactly; raise `SourceError` for a value that does not fit."""
+    for name, kind in common.items():
+        try:
+            batch = batch.set_column(batch.schema.names.index(name), name, batch[name].cast(kind))
+        except pyarrow().ArrowException as error:
+            text = f"column {name!r}: {batch[name].type} does not become {kind} exactly, as other files need: {error}"
+            raise SourceError(text) from error
+    return batch
 
 
 def _files(path: Any) -> list[Path]:
@@ -116,10 +148,8 @@ def _files(path: Any) -> list[Path]:
         files = files_named(path, natural_order)
     for file in files:
         if _format_of(file) is None:
-            raise OptionError(
-                f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not; for TFRecord files, the "
-                "command `seqrecorder schema` drafts a class, and `convert` writes a dataset"
-            )
+            advice = "the command `seqrecorder schema` drafts a class of TFRecord files, and `convert` writes a dataset"
+            raise OptionError(f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not; {advice}")
     return files
 
 
@@ -143,31 +173,35 @@ def _named(file: Path) -> Iterator[None]:
     except SourceError as error:
         raise SourceError(f"{file}, {error}") from error
     except (pyarrow().ArrowException, OSError, ValueError, OverflowError) as error:
-        raise SourceError(f"{file}: {_reason(error)}") from error
+        raise SourceError(f"{file}: {_reason(error, file)}") from error
 
 
-def _reason(error: Exception) -> str:
-    """Return the message of an Arrow error, with advice on row names and on lines above Arrow's block size of 1 MiB."""
+def _reason(error: Exception, file: Path) -> str:
+    """Return the message of an error, with advice on separators, encodings and lines above Arrow's block of 1 MiB."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"header: expected UTF-8 (see pandas.read_csv(encoding=...)), got {error}"
     widths = _WIDTHS.search(str(error))
-    if widths and int(widths[2]) == int(widths[1]) + 1:
-        return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+    if widths:
+        header = io.BufferedReader(pyarrow().input_stream(str(file), compression="detect")).readline().decode("latin-1")
+        header = header.replace("\t", "") if ".tsv" in file.name.lower() else header
+        return f"{error}{advice_on_width(header, int(widths[2]) - int(widths[1]))}"
     if "straddling" not in str(error):
         return str(error)
     advice = "give from_jsonl JSON lines of any length, or read it with pyarrow (ReadOptions(block_size=...)) and give"
     return f"a line is longer than 1 MiB: write the table as Parquet, {advice} the table"
 
 
-def _names(file: Path) -> tuple[str, ...]:
+def _schema(file: Path) -> Any:
     with _named(file):
         kind = _format_of(file)
         if kind == "parquet":
             with _parquet(file) as opened:
-                return tuple(opened.schema_arrow.names)
+                return opened.schema_arrow
         reader = _csv(file) if kind == "csv" else _arrow(file) if kind == "arrow" else _json(file)
-        names = tuple(reader.schema.names)
+        names = reader.schema.names
         if kind == "csv" and len(names) == 1 and set(";\t|") & set(names[0]):
             raise SourceError(f"header: expected commas between columns, got {names[0]!r}: pandas.read_csv(sep=...)")
-        return names
+        return reader.schema
 
 
 def _batches(
@@ -346,7 +380,7 @@ def _converted(
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         if isinstance(error, SourceError):
             raise
-        raise SourceError(f"after row {rows}: {_reason(error)}") from error
+        raise SourceError(f"after row {rows}: {_reason(error, file)}") from error
 
 
 def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
@@ -462,16 +496,15 @@ def open_table(
     """
     if is_path(source):
         types = {} if schema is None else _types_of(schema, columns, steps=steps)
-        return _joined(table_of_files(source, types, skip=skip, cast=cast), schema, columns)
+        table = table_of_files(source, types, skip=skip, cast=cast, merge=steps or schema is None)
+        return _joined(table, schema, columns)
     if is_table(source):
         return _joined(table_of(source), schema, columns)
     advice = "; polars: give .collect()" if type(source).__name__ == "LazyFrame" else ""
     if isinstance(source, (list, tuple)) or hasattr(source, "__next__"):
         advice = "; dictionaries and records go to seqrecorder.write(rows, destination, schema=Class)"
-    raise OptionError(
-        "expected a table with the Arrow C interface (pandas, polars, pyarrow, DuckDB), a dataset of Hugging Face, or "
-        f"a path, got {type(source).__name__}{advice}"
-    )
+    kinds = "with the Arrow C interface (pandas, polars, pyarrow, DuckDB), a dataset of Hugging Face, or a path"
+    raise OptionError(f"expected a table {kinds}, got {type(source).__name__}{advice}")
 
 
 def check_names(option: str, names: Iterable[str], table: Table) -> None:

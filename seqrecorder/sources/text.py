@@ -186,10 +186,8 @@ class TextRecords(SkippingSource, Generic[T]):
         """
         if self._convert is not None:
             of = self._fields.get
-            values = {
-                name: value if (field := of(name)) is None else self._convert(field, value)
-                for name, value in values.items()
-            }
+            convert = self._convert
+            values = {name: v if (field := of(name)) is None else convert(field, v) for name, v in values.items()}
         record: T = self._make(values, 0)
         if not any(field.deferred and getattr(record, field.name) is None for field in self.schema.fields):
             gather(self.schema, [record])
@@ -529,8 +527,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
             if sentence.rows or sentence.comments:
-                sentence.numbers = sentence.numbers or [number]
-                sentence.document = max(0, documents)
+                sentence.numbers, sentence.document = sentence.numbers or [number], max(0, documents)
                 yield sentence
                 sentence = Sentence()
         elif cells[0] == _DOCUMENT:
@@ -596,19 +593,14 @@ class _Sentences:
         """
         rows, numbers = sentence.rows, sentence.numbers
         check_utf8("".join(itertools.chain(*rows, sentence.comments.values())))
-        values: dict[str, Any] = {
-            name: value_of_text(self.contexts[name], text)
-            for name, text in sentence.comments.items()
-            if name in self.contexts
-        }
+        texts, known = sentence.comments.items(), self.contexts
+        values = {name: value_of_text(known[name], text) for name, text in texts if name in known}
         for number, cells in zip(numbers, rows, strict=False):
             if len(cells) < self.width:
                 raise SourceError(f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}")
             if len(cells) != len(rows[0]):
-                raise SourceError(
-                    f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(cells)} in line {number}: "
-                    f"{cells} (separator= sets the separator of columns)"
-                )
+                got = f"got {len(cells)} in line {number}: {cells} (separator= sets the separator of columns)"
+                raise SourceError(f"expected {len(rows[0])} columns, as in line {numbers[0]}, {got}")
         for index, field in self.columns:
             values[field.name] = values_of_texts(field, [cells[index] for cells in rows], numbers)
         if self.document is not None:
@@ -703,9 +695,8 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
     """Parse a data line to its label and the values of each dimension."""
     check_utf8(text)
-    classes = header.get("classlabel", "").split()
+    classes, dimensions = header.get("classlabel", "").split(), text.split(":")
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
-    dimensions = text.split(":")
     label = dimensions.pop().strip() if has_label else None
     series = [_numbers(part) for part in dimensions]
     length = header.get("serieslength", "") if header.get("equallength", "").lower() == "true" else ""
@@ -728,10 +719,8 @@ class _Series:
             raise OptionError(f"{schema.name}: several feature lists take a dimension each, without a shape")
         self.key = schema.key_field
         if self.key is not None and not self.key.element.is_text:
-            raise OptionError(
-                f"key {self.key.name!r}: expected text, since keys of series are the file's name and a number, such as "
-                f"'Steps_TRAIN-0', got {self.key.element.name}"
-            )
+            expected = "text, since keys of series are the file's name and a number, such as 'Steps_TRAIN-0'"
+            raise OptionError(f"key {self.key.name!r}: expected {expected}, got {self.key.element.name}")
         wanted = [field for field in contexts if field != self.key and not field.has_default and not field.optional]
         if label is not None:
             wanted = [field for field in contexts if field.name == label]
@@ -760,8 +749,7 @@ class _Series:
             Mismatch: a number does not fit its field.
         """
         label, series = _series_of(header, text)
-        labels = header.get("classlabel", "").split()
-        values: dict[str, Any] = {}
+        labels, values = header.get("classlabel", "").split(), dict[str, Any]()
         if self.label is not None:
             if label is None:
                 raise SourceError(f"field {self.label.name!r}: the header has no @classLabel true")

@@ -15,6 +15,7 @@ import functools
 import itertools
 import logging
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import attrs
 import numpy as np
 
-from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, outward
+from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, one_array, outward
 from seqrecorder.codec.columns import (
     Column,
     check_alignment,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.arrow import Table
+    from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
@@ -209,10 +211,9 @@ def _values_and_lengths(field: Field, value: Any) -> tuple[Any, list[Any]]:
     if not expected:
         return value, []
     if not isinstance(value, tuple) or len(value) != expected + 1:
-        raise OptionError(
-            f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got "
-            f"{type(value).__name__}{f' of {len(value)}' if isinstance(value, tuple) else ''}"
-        )
+        got = f"{type(value).__name__}{f' of {len(value)}' if isinstance(value, tuple) else ''}"
+        text = f"expected {_LENGTHS[field.is_list, field.is_ragged]}, got {got}"
+        raise OptionError(f"columns: field {field.name!r}: {text}")
     values, *lengths = value
     lengths = [flat_array(field, part) if is_arrow(part) else part for part in lengths]
     if is_arrow(values):
@@ -271,13 +272,10 @@ def _absent(field: Field, size: int) -> Column:
     if not field.optional:
         raise OptionError(f"columns: field {field.name!r} is missing, and has no default")
     lengths = np.empty(0, np.int64)
-    return Column(
-        np.empty((0, *field.rest), field.element.numpy),
-        steps=lengths if field.is_list else None,
-        counts=lengths if field.is_ragged or field.sparse is not None else None,
-        indices=lengths if field.sparse is not None else None,
-        present=np.zeros(size, bool),
-    )
+    steps, indices = lengths if field.is_list else None, lengths if field.sparse is not None else None
+    counts = lengths if field.is_ragged else indices
+    values = np.empty((0, *field.rest), field.element.numpy)
+    return Column(values, steps=steps, counts=counts, indices=indices, present=np.zeros(size, bool))
 
 
 _SCALARS = frozenset({str, bytes, bool, int, float, complex, type(None), *np.sctypeDict.values()})
@@ -316,11 +314,9 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
     places = [getattr(record_class, name, None) for name in names]
     slots = {name for cls in record_class.__mro__ for name in getattr(cls, "__slots__", ())} - {"__weakref__"}
     # Arrays of str need no deep copy, because their elements are immutable.
-    ways = [
-        (slot.__get__, slot.__set__, stored.get(name) == "str", _copier(name in stored, whole=whole))
-        for name, slot in zip(names, places, strict=True)
-        if isinstance(slot, MemberDescriptorType)
-    ]
+    slotted = [(name, slot) for name, slot in zip(names, places, strict=True) if isinstance(slot, MemberDescriptorType)]
+    copiers = {name: _copier(name in stored, whole=whole) for name, _ in slotted}
+    ways = [(slot.__get__, slot.__set__, stored.get(name) == "str", copiers[name]) for name, slot in slotted]
     simple = slots == set(names) and len(ways) == len(names) and record_class.__dictoffset__ == 0
     new, of_objects = object.__new__, np.dtype(object)
 
@@ -344,9 +340,7 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
 
 
 def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: FBT001 - private
-    if is_stored:
-        return copied
-    return _required_fixed if whole else lambda value: value
+    return copied if is_stored else _required_fixed if whole else lambda value: value
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
@@ -584,7 +578,7 @@ class TableRecords(TableSource):
         import pyarrow as pa
 
         for batch in self.table.batches(list(dict.fromkeys(self.column_of.values()))):
-            check_types(batch.schema, self.column_of, self.schema)
+            check_types(batch, self.column_of, self.schema)
             yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
 
 
@@ -637,11 +631,13 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
         elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
             missing = " and ".join(repr(name + part) for part in parts)
-            raise OptionError(
-                f"{table.name} has no column {missing} for field {field.name!r}{close}: columns={{'field': 'column'}} "
-                f"maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are "
-                f"{', '.join(map(repr, table.names))}"
+            text = (
+                f"{table.name} has no column {missing} for field {field.name!r}{close}: columns={{'field': 'column'}}"
             )
+            text += (
+                " maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are"
+            )
+            raise OptionError(f"{text} {', '.join(map(repr, table.names))}")
     for name in column_of.values():
         if there[name] > 1:
             raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
@@ -665,26 +661,45 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
     unused = tuple(name for name in table.names if name not in used and not name.startswith("__index_level_"))
     if unused and extra == "error":
         names = [field.name for field in schema.fields]
-        raise OptionError(
+        text = (
             f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)} of {table.name}"
-            f" ({len(unused)} such: {', '.join(unused)}); columns={{'field': 'column'}} maps names, and "
-            f"extra='ignore' leaves columns out"
         )
+        advice = "columns={'field': 'column'} maps names, and extra='ignore' leaves columns out"
+        raise OptionError(f"{text} ({len(unused)} such: {', '.join(unused)}); {advice}")
     return unused
 
 
-def check_types(types: Any, column_of: Mapping[str, str], schema: Schema) -> None:
+_NUMBER = re.compile(r"\s*([+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infinity))?\s*", re.IGNORECASE)
+
+
+def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
+    """Advise how to convert a column of text; show the first text that is no number."""
+    texts = (cells.flatten(recursive=True) if hasattr(cells, "values") else cells).drop_null().to_pylist()
+    text = next((text for text in texts if not _NUMBER.fullmatch(text)), "".join(texts[:1]))[:60]
+    call = f"pandas.to_numeric(frame[{name!r}])"
+    if element.is_time:
+        call = (
+            f"pandas.to_{'datetime' if element.numpy.kind == 'M' else 'timedelta'}(frame[{name!r}]), format= of dates"
+        )
+    elif element.numpy.kind == "b":
+        call = f"frame[{name!r}].map({{{text!r}: ..., ...}}), with True and False"
+    elif "," in text:
+        call += " or, of decimal commas, by pandas.read_csv(decimal=',', thousands='.')"
+    return f"holds text such as {text!r}, expected {element.name}; convert it by {call}"
+
+
+def check_types(table: Any, column_of: Mapping[str, str], schema: Schema) -> None:
     """Raise `OptionError` for a column whose type no field can store, and for text for a field of numbers or times.
 
     Args:
-        types: pyarrow schema of the table.
+        table: pyarrow table or record batch.
         column_of: mapping from field to column name.
         schema: schema of the fields.
     """
     import pyarrow as pa
 
     for field, name in column_of.items():
-        kind = types.field(name).type
+        kind = table.schema.field(name).type
         while True:
             inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
             is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # in any list layout
@@ -694,8 +709,7 @@ def check_types(types: Any, column_of: Mapping[str, str], schema: Schema) -> Non
             kind = inner
         element, where = schema[field.partition("/")[0]].element, f"column {name!r}, for field {field!r}"
         if str(kind) in {"string", "large_string", "string_view"} and not element.is_text:
-            call = "to_datetime(...)" if element.is_time else "to_numeric(..., errors='coerce')"
-            raise OptionError(f"{where}: holds text, expected {element.name}; convert it, as by pandas.{call}")
+            raise OptionError(f"{where}: {_advice_on_text(element, name, one_array(table[name]))}")
         refused = pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
         if refused or pa.types.is_time(kind):
             advice = "give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first"
@@ -831,14 +845,9 @@ class Block:
         """Select records by index; None selects all."""
         if kept is None:
             return self
-        return attrs.evolve(
-            self,
-            data=chosen(self.data, kept),
-            lengths=self.lengths[kept],
-            sources=self.sources[kept],
-            splits=self.splits[kept],
-            rows=None if self.rows is None else chosen(self.rows, kept),
-        )
+        arrays: Any = {"lengths": self.lengths[kept], "sources": self.sources[kept], "splits": self.splits[kept]}
+        rows = None if self.rows is None else chosen(self.rows, kept)
+        return attrs.evolve(self, data=chosen(self.data, kept), rows=rows, **arrays)
 
 
 def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:

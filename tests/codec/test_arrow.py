@@ -374,6 +374,22 @@ def test_times_with_a_zone_are_refused(given):
         given_columns(Schema.of(Timed), given)
 
 
+@sr.record
+class Moment:
+    at: np.datetime64 = sr.context("datetime64[s, UTC]", optional=True, default=None)
+
+
+@pytest.mark.parametrize("record_class", [Timed, Moment])
+@pytest.mark.parametrize("times", [[ZONED, ZONED.replace(tzinfo=None)], [ZONED.replace(tzinfo=None), pd.NaT, ZONED]])
+def test_columns_with_and_without_a_zone_are_refused(record_class, times):
+    """Arrow would take the zone of the first time for all of them."""
+    column = pd.Series(times, dtype=object)
+    text = rf"'at', row {len(times) - 1}: expected a zone in all times or in none"
+    for columns in ({"at": column}, pd.DataFrame({"at": column})):
+        with pytest.raises(sr.SeqrecorderError, match=text):
+            given_columns(Schema.of(record_class), columns)
+
+
 def test_times_without_a_zone_are_taken():
     """Times without a zone are stored as they are, from every library."""
     plain = ZONED.replace(tzinfo=None)

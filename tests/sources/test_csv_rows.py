@@ -162,3 +162,34 @@ def test_what_is_no_record_is_told_what_it_becomes(tmp_path: Path, schema, given
     with pytest.raises(sr.SeqrecorderError, match=f"(?s)expected a record.*{advice}"):
         sr.write(given, tmp_path / "d", schema=schema)
     assert not (tmp_path / "d").exists()
+
+
+def test_other_marks_between_columns_are_told_to_hooks(tmp_path):
+    """A line with a decimal comma and semicolons has a column too many: no row names, but another separator."""
+    file = write(tmp_path / "words.csv", "text;count\na;1,5\n")
+    with pytest.raises(sr.SourceError, match=r"got more \(columns between ';'\? .*sep=';', decimal=','") as error:
+        list(sr.from_csv(file, Word))
+    assert "row names" not in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "utf-8-sig"])
+def test_a_byte_order_mark_is_dropped(tmp_path, encoding):
+    """Excel's mark is no part of the first name, whatever UTF-8 is called."""
+    file = write(tmp_path / "words.csv", "text,count\na,1\n", "utf-8-sig")
+    assert [word.text for word in sr.from_csv(file, Word, encoding=encoding)] == ["a"]
+
+
+@pytest.mark.parametrize(("line", "text"), [(1, "text,Zähler\na,1\n"), (2, "text,count\nÜ,1\n")])
+def test_the_error_of_a_foreign_encoding_names_the_option(tmp_path, line, text):
+    """Bytes of cp1252 in the header or in a row are an error that says what to pass."""
+    file = write(tmp_path / "words.csv", text, "cp1252")
+    error = rf"words.csv, line {line}: expected utf-8, got the bytes .*: pass encoding=, such as encoding=\"cp1252\""
+    with pytest.raises(sr.SourceError, match=error):
+        list(sr.from_csv(file, Word))
+
+
+def test_utf_16_without_a_mark_is_told(tmp_path):
+    """The codec's error comes with the file's name."""
+    file = write(tmp_path / "words.csv", "text,count\na,1\n", "utf-8")
+    with pytest.raises(sr.SourceError, match=r"words.csv, .*not utf-16 CSV: UTF-16 stream"):
+        list(sr.from_csv(file, Word, encoding="utf-16"))

@@ -605,3 +605,87 @@ def test_other_characters_between_columns_are_told(tmp_path):
     ):
         with pytest.raises(sr.SourceError, match=r"shops.csv, header: expected commas .*read_csv\(sep="):
             read()
+
+
+@sr.record
+class Meter:
+    k: str = sr.context(str, key=True)
+    v: np.ndarray = sr.feature_list("float64")
+
+
+def write_months(directory, *columns):
+    """Write a Parquet file of two rows for each type of the column `v`, the key as text or as categories."""
+    for number, column in enumerate(columns):
+        key = pa.array(["b", "a"])
+        table = pa.table({"k": key if number % 2 else key.dictionary_encode(), "v": column})
+        parquet.write_table(table, directory / f"{number}.parquet")
+    return str(directory / "*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("element", "columns"),
+    [
+        ("float64", [pa.array([1, 2]), pa.array([2.5, 3.0])]),
+        ("float64", [pa.array([2.5, 3.0]), pa.array([1, 2]), pa.array([7, None], pa.int32())]),
+        ("float32", [pa.array([1, 2]), pa.array([2.5, 3.0], pa.float32())]),
+        ("int64", [pa.array([1, 2], pa.int32()), pa.array([2**62, 3])]),
+        (str, [pa.array(["x", "y"]), pa.array(["y", "x"]).dictionary_encode(), pa.array(["x", "y"], "large_string")]),
+    ],
+)
+def test_files_of_other_types_are_read_as_one_table(tmp_path, element, columns):
+    """An integer column of one month, a float column of the next: the values are those of the files, exactly."""
+
+    @sr.record
+    class Typed:
+        k: str = sr.context(str, key=True)
+        v: np.ndarray = sr.feature_list(element)
+
+    records = {record.k: record.v for record in sr.from_rows(write_months(tmp_path, *columns), Typed, by="k")}
+    for row, key in enumerate("ba"):
+        expected = [column[row].as_py() for column in columns]
+        assert [None if value != value else value for value in records[key].tolist()] == expected  # noqa: PLR0124
+
+
+def test_files_of_types_that_do_not_merge_are_named(tmp_path):
+    """Text and numbers, or an integer that no float holds: the error names file, column and types."""
+    source = write_months(tmp_path, pa.array([1, 2]), pa.array(["x", "y"]))
+    text = r"column 'v': expected one type in all files, got int64 in 0.parquet, string in 1.parquet"
+    for read in (lambda: list(sr.from_rows(source, Meter, by="k")), lambda: sr.Schema.infer(source, by="k")):
+        with pytest.raises(sr.SourceError, match=text):
+            read()
+    source = write_months(tmp_path, pa.array([1.5, 2]), pa.array([2**53 + 1, 2]))
+    with pytest.raises(
+        sr.SourceError, match=r"1.parquet, column 'v': int64 does not become double exactly.*9007199254740993"
+    ):
+        list(sr.from_rows(source, Meter, by="k"))
+
+
+def test_a_csv_file_among_parquet_files_is_read(tmp_path):
+    """Files of several formats are one table, though the types of their text differ."""
+    parquet.write_table(pa.table({"k": pa.array(["a"], pa.large_string()), "v": [1]}), tmp_path / "1.parquet")
+    (tmp_path / "2.csv").write_text("k,v\na,2.5\n")
+    (record,) = sr.from_rows(tmp_path, Meter, by="k")
+    assert record.v.tolist() == [1, 2.5]
+    assert sr.Schema.infer(tmp_path, by="k")["v"].element.name == "float64"
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_decimal_commas_between_other_marks_are_told(tmp_path, mark):
+    """A comma of a number makes a column too many: the error names the separator of the header, and no row names."""
+    (tmp_path / "a.csv").write_text(f"k{mark}v{mark}w\na{mark}1,5{mark}2,5\n")
+    for read in (sr.Schema.infer, lambda path: sr.from_rows(path, Meter, by="k")):
+        with pytest.raises(sr.SourceError, match=r"got 3: .*pandas.read_csv\(sep='.*', decimal=','\)") as error:
+            read(tmp_path / "a.csv")
+        assert repr(mark) in str(error.value)
+        assert "row names" not in str(error.value)
+    (tmp_path / "a.tsv").write_text("k\tv\nrow 1\ta\t2\n")
+    with pytest.raises(sr.SourceError, match="row names without a column name"):
+        sr.from_rows(tmp_path / "a.tsv", Meter, by="k")
+
+
+def test_a_header_of_another_encoding_is_told(tmp_path):
+    """The error of a header in cp1252 advises an encoding, as that of a value does."""
+    (tmp_path / "a.csv").write_bytes("k,Händler\na,1\n".encode("cp1252"))
+    for read in (sr.Schema.infer, lambda path: sr.from_rows(path, Meter, by="k")):
+        with pytest.raises(sr.SourceError, match=r"a.csv: header: expected UTF-8 \(see pandas.read_csv\(encoding="):
+            read(tmp_path / "a.csv")

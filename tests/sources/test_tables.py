@@ -511,13 +511,40 @@ def test_columns_of_text_for_numbers_are_refused(read):
         at: np.datetime64 | None = sr.context("datetime64[s]", optional=True, default=None)
 
     frame = pd.DataFrame({"key": ["a", "b"], "load": ["1.5", "ERR"]})
-    message = r"'load': holds text, expected float32; convert it, as by pandas.to_numeric\(..., errors='coerce'\)"
+    message = r"'load': holds text such as 'ERR', expected float32; convert it by pandas.to_numeric\(frame\['load'\]\)$"
     for options in ({}, {"on_error": "skip"}, {"cast": True}):
         with pytest.raises(sr.OptionError, match=message):
             list(read(frame, Load, **options))
-    with pytest.raises(sr.OptionError, match=r"'at': holds text, expected datetime64\[s\]; .* pandas.to_datetime"):
+    with pytest.raises(sr.OptionError, match=r"'at': holds text such as '2025-01-01', .*to_datetime\(frame"):
         list(read(frame.assign(load=1.5, at="2025-01-01"), Load))
     assert list(read(frame.assign(load=1.5, at=None), Load)) == [Load("a", 1.5), Load("b", 1.5)]
+
+
+def test_the_advice_on_text_loses_no_value():
+    """It shows a text that is no number, never turns it into NaN, and knows decimal commas and bools."""
+
+    @sr.record
+    class Sale:
+        price: float = sr.context("float64", default=0.0)
+        paid: bool = sr.context(bool, default=False)
+        prices: np.ndarray | None = sr.feature_list("float64", optional=True, default=None)
+
+    comma = (
+        r"such as '1.234,56', expected float64; convert it by pandas.to_numeric\(frame\['{}'\]\) or, of decimal commas"
+    )
+    for column, values, text in [
+        ("price", ["7", "1e5", None, "1.234,56"], comma.format("price") + r".*decimal=','"),
+        ("prices", [["7", ""], [], ["1.234,56"]], comma.format("prices")),
+        ("price", ["007", "8"], r"such as '007', .*to_numeric\(frame\['price'\]\)$"),
+        (
+            "paid",
+            ["ja", "nein"],
+            r"such as 'ja', expected bool; convert it by frame\['paid'\].map\(\{'ja': ..., ...\}\)",
+        ),
+    ]:
+        with pytest.raises(sr.OptionError, match=text) as error:
+            list(sr.from_table(pd.DataFrame({column: values}), Sale))
+        assert "coerce" not in str(error.value)
 
 
 @pytest.mark.parametrize("columns", [{"x": ["a", "b"]}, {"x": ("a",)}, {"x": None}, {"key": {"a"}}, "key", ["key"]])
@@ -618,6 +645,49 @@ def test_texts_without_a_zone_are_no_utc_times(tmp_path, ending, bad):
             list(read())
     hours = [record.at.item().hour for record in sr.from_table(path, Ping, on_error="skip")]
     assert hours == [9, 10]
+
+
+@sr.record
+class Trip:
+    taxi: int = sr.context("int64")
+    at: np.ndarray = sr.feature_list("datetime64[s, UTC]")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_times_with_and_without_a_zone_are_refused(first):
+    """An object column of pandas may hold both, and Arrow would take the zone of the first for all of them."""
+    noon = [pd.Timestamp("2025-01-01T12:00:00+02:00"), pd.Timestamp("2025-01-01T12:00:00").to_pydatetime()]
+    noon = noon[first:] + noon[:first]
+    rows = pd.DataFrame({"taxi": 1, "at": pd.Series([pd.NaT, *noon], dtype=object)})
+    text = r"column 'at', row 2: expected a zone in all times or in none, .*to_datetime\(frame\['at'\], utc=True\)"
+    for read in (functools.partial(sr.from_table, rows, Ping), functools.partial(sr.from_rows, rows, Pings, by="taxi")):
+        with pytest.raises(sr.SourceError, match=text):
+            list(read())
+    together = rows[1:].assign(at=pd.to_datetime(rows["at"][1:], utc=True))
+    assert sorted(record.at.item().hour for record in sr.from_table(together, Ping)) == [10, 12]
+    for lists in ([noon], [[noon[0]], [noon[1]]], [[], [np.nan], noon]):
+        trips = pd.DataFrame({"taxi": 1, "at": pd.Series(lists, dtype=object)})
+        with pytest.raises(sr.SourceError, match=r"column 'at', row \d: .*frame\['at'\].map\(lambda"):
+            list(sr.from_table(trips, Trip))
+        mapped = trips["at"].map(lambda ts: pd.to_datetime(ts, utc=True).tolist())
+        assert len(list(sr.from_table(trips.assign(at=mapped), Trip))) == len(lists)
+
+
+def test_the_zone_of_lists_and_object_columns_is_set_as_advised():
+    """The error of times without a zone says what works for lists and object columns, too."""
+    noon = pd.Timestamp("2025-01-01T12:00:00")
+    rows = pd.DataFrame({"taxi": 1, "at": pd.Series([noon], dtype=object)})
+    with pytest.raises(sr.OptionError, match=r"pandas.to_datetime\(frame\[name\]\).dt.tz_localize"):
+        list(sr.from_table(rows, Ping))
+    zoned = rows.assign(at=pd.to_datetime(rows["at"]).dt.tz_localize("Europe/Berlin"))
+    assert [record.at.item().hour for record in sr.from_table(zoned, Ping)] == [11]
+    trips = pd.DataFrame({"taxi": 1, "at": [[noon]]})
+    text = r"in lists .map\(lambda ts: pandas.to_datetime\(ts\).tz_localize\(...\).tolist\(\)\)"
+    with pytest.raises(sr.OptionError, match=text):
+        list(sr.from_table(trips, Trip))
+    zoned = trips["at"].map(lambda ts: pd.to_datetime(ts).tz_localize("Europe/Berlin").tolist())
+    (trip,) = sr.from_table(trips.assign(at=zoned), Trip)
+    assert str(trip.at) == "['2025-01-01T11:00:00']"
 
 
 @sr.record

@@ -120,10 +120,8 @@ def _without(inference: Inference, leave_out: Sequence[str]) -> Inference:
     """
     undeclared = {name: why for name, why in inference.undeclared.items() if name not in leave_out}
     if undeclared:
-        raise SchemaMismatchError(
-            "these features cannot be declared; leave them out, by name (leave_out), or give a schema:",
-            [f"{name!r}: {why}" for name, why in undeclared.items()],
-        )
+        text = "these features cannot be declared; leave them out, by name (leave_out), or give a schema:"
+        raise SchemaMismatchError(text, [f"{name!r}: {why}" for name, why in undeclared.items()])
     kept = tuple(field for field in inference.schema.fields if field.feature not in leave_out)
     unknown = set(leave_out) - {field.feature for field in inference.schema.fields} - set(inference.undeclared)
     if unknown or not kept:

@@ -48,16 +48,8 @@ EXAMPLE = "tf.train.Example"
 ABSENT = -1
 
 # The first bytes of a file tell its format.
-_FORMATS = {
-    b"\x89PNG\r\n\x1a\n": "PNG",
-    b"\xff\xd8\xff": "JPEG",
-    b"GIF8": "GIF",
-    b"RIFF": "WAV or WebP",
-    b"fLaC": "FLAC",
-    b"OggS": "Ogg",
-    b"\x1f\x8b": "GZIP",
-    b"\x93NUMPY": "npy",
-}
+_FORMATS = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"RIFF": "WAV or WebP"}
+_FORMATS |= {b"fLaC": "FLAC", b"OggS": "Ogg", b"\x1f\x8b": "GZIP", b"\x93NUMPY": "npy"}
 _TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # a TensorProto begins with its dtype and shape
 _SINGLE = {  # steps with one number; the varint of an int64 has 1 to 10 bytes
     "int64": re.compile(
@@ -229,11 +221,9 @@ def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True)
     groups: list[list[str]] = []
     for name in sorted(sizes, key=lambda name: -int((sizes[name] != ABSENT).sum())):
         fitting = (group for group in groups if all(_agree(sizes[name], sizes[other]) for other in group))
-        group = next(fitting, None)
-        if group is None:
-            groups.append([name])
-        else:
-            group.append(name)
+        group = next(fitting, [])
+        groups += [] if group else [group]
+        group.append(name)
     groups.sort(key=lambda group: (-len(group), -max(int(sizes[name].sum()) for name in group)))
     names: dict[str, str | None] = {}
     for position, group in enumerate(groups):
@@ -365,9 +355,8 @@ def infer(
             raise SchemaMismatchError(f"raw: expected one bytes value to decode in {feature.name!r}, got {content}")
     inference = infer_profile(profiled, name, declared, key)
     if not inference.schema.fields:
-        raise SchemaError(
-            "no feature can be declared: " + "; ".join(f"{name!r}: {why}" for name, why in inference.undeclared.items())
-        )
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in inference.undeclared.items())
+        raise SchemaError(f"no feature can be declared: {reasons}")
     return inference
 
 
@@ -406,15 +395,12 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
     raw = raw or {}
     sequences = _sequences(profile, raw)
     fields: list[Field] = []
-    comments: dict[str, str] = {}
-    undeclared: dict[str, str] = {}
+    comments, undeclared = dict[str, str](), dict[str, str]()
     lists = {feature.name for feature in profile.features if feature.kind == "feature_list"}
     for feature in _in_order(profile):
         if feature.kind == "context" and feature.name in lists:
-            undeclared[feature.name] = (
-                "it is a feature list of some records and a context feature as well; if some files hold "
-                "tf.train.Examples, take them apart from those of tf.train.SequenceExamples"
-            )
+            apart = "if some files hold tf.train.Examples, take them apart from those of tf.train.SequenceExamples"
+            undeclared[feature.name] = f"it is a feature list of some records and a context feature as well; {apart}"
             continue
         attribute = identifier(feature.name, [field.name for field in fields])
         try:
@@ -439,12 +425,8 @@ def _in_order(profile: Profile) -> list[FeatureDescription]:
     Presence flags of optional features are left out, because they are part of the optional field.
     """
     presence = {f"{feature.name}_present" for feature in profile.features if feature.present < profile.records}
-    return [
-        feature
-        for feature in profile.features
-        if feature.name not in presence
-        or (feature.kind, feature.dtype, feature.values) != ("context", "int64", Range(1, 1))
-    ]
+    flag = ("context", "int64", Range(1, 1))
+    return [f for f in profile.features if f.name not in presence or (f.kind, f.dtype, f.values) != flag]
 
 
 def _field(
@@ -495,9 +477,8 @@ def _bytes_comment(feature: FeatureDescription) -> str:
         return f'{feature.format} images; "uint8", shape=(None, None, channels), storage="{storage}" decodes them'
     if feature.format == "TensorProto":
         return 'of tf.io.serialize_tensor; their dtype, shape=(...), storage="tensor" reads them'
-    if feature.format is not None:
-        return f"{feature.format} files"
-    return f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
+    unknown = f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"
+    return unknown if feature.format is None else f"{feature.format} files"
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
