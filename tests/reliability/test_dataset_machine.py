@@ -136,6 +136,8 @@ class DatasetMachine(RuleBasedStateMachine):
             return given, sr.DatasetExistsError
         if kind == "overwrite" and old is None and self.mine:
             return given, sr.DatasetExistsError
+        if kind == "overwrite" and old is not None and old.keys and not notes:
+            return given, sr.DatasetError
         base = old if kind == "append" else Expected(rule, compression, {})
         splits = dict.fromkeys(RULES[rule]["splits"] if rule.endswith(("shares", "group")) else (), ())
         splits |= base.splits
@@ -320,6 +322,8 @@ class DatasetMachine(RuleBasedStateMachine):
             assert after is sr.DuplicateKeyError
         except sr.DatasetExistsError:
             assert manifest
+        except sr.DatasetError:
+            assert after is sr.DatasetError
         else:
             self.wrote(after)
             self.settled = not manifest  # where nothing names them, assets and listings may stay
