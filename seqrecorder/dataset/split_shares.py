@@ -1,7 +1,7 @@
 """Assignment of records to splits by shares: by hash of a key, by groups and strata; and shares that were missed.
 
 A split by hash depends only on the seed and the key, so adding data never moves a record to another split. Splits in
-time are in `splits_in_time`, parts and folds of selections in `folds`.
+time are in `splits_in_time`, parts and folds of selections in `folds_and_subsets`.
 """
 
 from __future__ import annotations

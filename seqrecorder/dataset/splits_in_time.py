@@ -1,6 +1,6 @@
 """Splits in time: the rule that names the time at which each split begins, and records that are cut there.
 
-Folds in time of selections are in `folds`.
+Folds in time of selections are in `folds_and_subsets`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
-_FORMATS = dict.fromkeys((".parquet", ".pq"), "parquet") | dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+_FORMATS: dict[str, str] = dict.fromkeys((".parquet", ".pq"), "parquet")
+_FORMATS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
 _FORMATS |= dict.fromkeys((".csv", ".tsv"), "csv") | dict.fromkeys((".jsonl", ".ndjson"), "json")
 _WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _TIMES = {"date32[day]": "a date such as 2017-01-31", "date64[ms]": "a month such as 2017-01, or a year"}

@@ -631,9 +631,8 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
         elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
             missing = " and ".join(repr(name + part) for part in parts)
-            text = (
-                f"{table.name} has no column {missing} for field {field.name!r}{close}: columns={{'field': 'column'}}"
-            )
+            text = f"{table.name} has no column {missing} for field {field.name!r}{close}: "
+            text += "columns={'field': 'column'}"
             text += (
                 " maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are"
             )
@@ -661,11 +660,9 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
     unused = tuple(name for name in table.names if name not in used and not name.startswith("__index_level_"))
     if unused and extra == "error":
         names = [field.name for field in schema.fields]
-        text = (
-            f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)} of {table.name}"
-        )
+        text = f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)}"
         advice = "columns={'field': 'column'} maps names, and extra='ignore' leaves columns out"
-        raise OptionError(f"{text} ({len(unused)} such: {', '.join(unused)}); {advice}")
+        raise OptionError(f"{text} of {table.name} ({len(unused)} such: {', '.join(unused)}); {advice}")
     return unused
 
 
