@@ -90,7 +90,7 @@ class Unroll(Strategy):
 
     @property
     def _in_turn(self) -> bool:
-        """Whether no two records are in slots at the same time."""
+        """Check whether one record at a time is in slots."""
         return self.split_records or (self.batch_size == 1 and not self.bucket)
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
