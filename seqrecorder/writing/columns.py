@@ -632,10 +632,8 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
             close = did_you_mean(name, table.names)
             missing = " and ".join(repr(name + part) for part in parts)
             text = f"{table.name} has no column {missing} for field {field.name!r}{close}: "
-            text += "columns={'field': 'column'}"
-            text += (
-                " maps names; merge the table that has it, or `reset_index()` where it is the index; the columns are"
-            )
+            text += "columns={'field': 'column'} maps names; merge the table that has it, or `reset_index()` where it "
+            text += "is the index; the columns are"
             raise OptionError(f"{text} {', '.join(map(repr, table.names))}")
     for name in column_of.values():
         if there[name] > 1:
@@ -675,9 +673,8 @@ def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
     text = next((text for text in texts if not _NUMBER.fullmatch(text)), "".join(texts[:1]))[:60]
     call = f"pandas.to_numeric(frame[{name!r}])"
     if element.is_time:
-        call = (
-            f"pandas.to_{'datetime' if element.numpy.kind == 'M' else 'timedelta'}(frame[{name!r}]), format= of dates"
-        )
+        kind = "datetime" if element.numpy.kind == "M" else "timedelta"
+        call = f"pandas.to_{kind}(frame[{name!r}]), format= of dates"
     elif element.numpy.kind == "b":
         call = f"frame[{name!r}].map({{{text!r}: ..., ...}}), with True and False"
     elif "," in text:
