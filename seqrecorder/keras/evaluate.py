@@ -105,6 +105,7 @@ class _Loss:
         if len(weight):
             # Keras' functions, unlike its classes, expect equal ranks.
             target = target.reshape(output.shape) if output.shape == (*target.shape, 1) else target
+            output = output.reshape(target.shape) if target.shape == (*output.shape, 1) else output
             values = keras.ops.convert_to_numpy(self.loss(target, output)).reshape(len(weight), -1)
             self.total += float((values.astype(np.float64).mean(1) * weight).sum())
             self.weight += float(weight.sum())

@@ -648,17 +648,20 @@ def test_jax_is_not_given_many_shapes_in_silence(tmp_path, monkeypatch, caplog, 
 class Verdict:
     x: Any = sr.feature_list("float32", shape=(2,))
     failed: bool = sr.context(bool)
+    late: Any = sr.feature_list(bool)
 
 
+@pytest.mark.parametrize("batch", [sr.Pad(4), sr.Window(2, horizon=1, tail="drop")], ids=["Pad", "Window"])
 @pytest.mark.parametrize("loss", ["binary_crossentropy", keras.losses.BinaryCrossentropy(), "mse"])
-def test_a_target_of_yes_or_no_goes_with_one_output(tmp_path: Path, loss: Any) -> None:
-    """`fit` and `model.evaluate` compare targets `(B,)` with outputs `(B, 1)`, and so does `evaluate`."""
+def test_a_target_of_yes_or_no_goes_with_one_output(tmp_path: Path, loss: Any, batch: Any) -> None:
+    """`fit` and `model.evaluate` compare targets `(B,)` or `(B, 1, 1)` with outputs `(B, 1)`; so does `evaluate`."""
     random = np.random.default_rng(0)
-    sr.write([Verdict(random.normal(size=(3, 2)).astype("f4"), at % 3 == 0) for at in range(8)], tmp_path / "d")
+    x = random.normal(size=(8, 3, 2)).astype("f4")
+    sr.write([Verdict(x[at], at % 3 == 0, random.random(3) < 0.5) for at in range(8)], tmp_path / "d")
     layers = [keras.Input((None, 2)), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1, "sigmoid")]
     model = keras.Sequential(layers)
     model.compile("sgd", loss, metrics=["accuracy"])
-    fields = {"batch": sr.Pad(4), "inputs": "x", "targets": "failed"}
+    fields = {"batch": batch, "inputs": "x", "targets": "failed" if isinstance(batch, sr.Pad) else "late_horizon"}
     expected = model.evaluate(sr.read(tmp_path / "d", **fields), verbose=0, return_dict=True)
     assert sr.keras.evaluate(model, tmp_path / "d", **fields) == pytest.approx(expected, rel=1e-5)
 
