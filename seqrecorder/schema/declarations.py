@@ -86,7 +86,7 @@ def context(
         default: default value, as in `attrs.field`; it also fills data that lacks the field.
         factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty value.
-        key: whether the field identifies its record; keys are unique among sources.
+        key: whether the field identifies its record; no two sources may have the same key.
         chunk: whether the field numbers the chunks that `split` yields for one source.
         storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg` (images, as
             pixels or already encoded).
@@ -160,12 +160,12 @@ def feature_list(
         align: name of the alignment group; feature lists of one group have equal lengths. If None, the field has a
             length of its own.
         per_step: number of steps for each step of another group, such as samples per frame. The field needs a group
-            of its own (`align="sound", per_step=160`). It follows the default group, or else the first named group
+            of its own (`align="sound", per_step=160`). It follows the default group, or otherwise the first named group
             without a rate: it is `per_step` times as long, and is cut together with that group. Its `storage` is
             `packed` (default) or `buffer`.
-        storage: as in `context`, or `packed`, which stores the whole sequence in one feature of its list, far smaller
-            and faster than one feature per step. `buffer` does the same with one little-endian buffer; it is the
-            smallest for small ints with negative values, which otherwise take 10 bytes each.
+        storage: as in `context`, or `packed`, which stores the whole sequence in a single feature of its list; this is
+            far smaller and faster than one feature per step. `buffer` does the same with one little-endian buffer, the
+            smallest option for small ints if some are negative, since a negative int otherwise takes 10 bytes.
         sparse: size of the dense vector of a sparse step, stored as indices and values; None for dense steps.
         dense: whether `parse` returns dense tensors for a sparse field; records always contain `SparseVector`s.
         name: name of the feature in the file; None for the name of the attribute. In foreign files, `*` matches
@@ -268,7 +268,7 @@ def record(
 ) -> Any:
     """Turn a class into a record class: `attrs.define`, plus a check of its fields and typing support.
 
-    Plain attrs classes with `context` and `feature_list` fields work as well. With `record`, mypy and
+    Plain attrs classes with `context` and `feature_list` fields work, too. With `record`, mypy and
     pyright report missing arguments, and mistakes in the fields raise an error when the class is defined.
 
     >>> import seqrecorder as sr
