@@ -81,7 +81,7 @@ class Place:
             raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
         try:
             files, root = url_to_fs(plain)
-        except Exception as error:  # store clients raise their own kinds of errors here as well
+        except Exception as error:  # store clients raise their own kinds of errors here, too
             raise OptionError(f"{url!r}: cannot be opened: {error}") from error
         if not plain.partition("://")[2].strip("/"):
             raise OptionError(f"{url!r}: expected the URL of a dataset, got a bucket or root; append a name")
@@ -91,7 +91,7 @@ class Place:
         return self.url
 
     def is_same(self, other: Place) -> bool:
-        """Check whether two URLs name the same place; a store may have several schemes."""
+        """Check whether two URLs name the same place, even if they use different schemes of one store."""
         return (type(self.files), self.root) == (type(other.files), other.root)
 
     def at(self, name: str) -> str:
@@ -99,7 +99,7 @@ class Place:
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """List the properties of each object, by name; some stores list a new object only after a delay.
+        """Map the name of each object to its properties; some stores list a new object only after a delay.
 
         Raises:
             DatasetError: the place cannot be listed.
