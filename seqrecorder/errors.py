@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 2000  # characters; a longer message scrolls the cause off the screen
-_TAIL = 500  # characters to keep at the end of a cut message, which contains the advice
+_TAIL = 500  # characters to keep at the end of a cut message, where the advice stands
 
 
 def printable(text: object) -> str:

@@ -81,8 +81,8 @@ def context(
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of the value; `()` is a scalar. The first dimension may be None; an image may have height and
-            width None.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None; for an image, height and width
+            may be None.
         default: default value, as in `attrs.field`; it also fills data that lacks the field.
         factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty value.
@@ -152,8 +152,8 @@ def feature_list(
 
     Args:
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); an image
-            may have height and width None.
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); for an
+            image, height and width may be None.
         default: default value, as in `attrs.field`; it also fills data that lacks the field.
         factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty sequence.
@@ -224,9 +224,9 @@ def _make_attribute(
 
 
 def _find_target() -> str | None:
-    """Describe the class and attribute that a class body is declaring; None outside a class body."""
+    """Describe the class and attribute that a class body is declaring; return None outside a class body."""
     frame = sys._getframe()  # noqa: SLF001 - no public way
-    while not {"__module__", "__qualname__"} <= set(frame.f_locals):  # its keys() is a list since 3.13
+    while not {"__module__", "__qualname__"} <= set(frame.f_locals):  # f_locals.keys() is a list since 3.13
         if frame.f_back is None or frame.f_code.co_name == "<module>":
             return None
         frame = frame.f_back
@@ -248,7 +248,7 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
 
 
 def declare(field: Field, alias: str) -> Any:
-    """Build the attrs field that declares `field`, for rebuilt classes."""
+    """Build the attrs field that declares `field`, for a class that is rebuilt from its fields."""
     options = {name: getattr(field, name) for name in PLAIN_OPTIONS}
     declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
     return _attribute(declaration, field.default, kw_only=True, alias=alias)
@@ -343,7 +343,7 @@ def stored_fields(cls: type) -> tuple[Field, ...]:
 
 
 def _check_collected(cls: type) -> None:
-    """Raise if a base class declares a field that attrs did not collect: it would never be stored."""
+    """Raise `SchemaError` if a base class declares a field that attrs did not collect, which would never be stored."""
     for owner in cls.__mro__:
         for name, value in vars(owner).items():
             if isinstance(value, type(attrs.field())) and METADATA_KEY in value.metadata:

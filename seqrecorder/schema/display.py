@@ -308,7 +308,7 @@ def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[st
 
 
 def _ticks(ticks: Sequence[tuple[float, str]], y: float) -> list[str]:
-    """Draw the labels of an axis, leaving out those that would overlap the label before."""
+    """Draw the labels of an axis, leaving out those that would overlap the previous label."""
     elements, end = list[str](), -10.0
     for x, text in ticks:
         half = 3.2 * len(text)

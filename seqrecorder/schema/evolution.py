@@ -2,7 +2,8 @@
 
 Compatible changes are: a field with a default or `optional=True` is added; a field is removed, moved, renamed by
 `renamed_from` or made optional; integers or floats of the same storage become wider; str becomes bytes; a default or
-role changes; an alignment is loosened. All other changes are errors, reported per field before a record is read.
+a role (such as key) changes; an alignment is loosened. All other changes are errors, reported per field before a record
+is read.
 """
 
 from __future__ import annotations

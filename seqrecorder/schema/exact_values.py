@@ -142,7 +142,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Return the time zone of a type from another library, or of the items of a list type; return None without a zone.
+    """Return the time zone of a type from another library (or of the items of a list type), or None if it has no zone.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -170,7 +170,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
     """Convert dates, datetimes or timedeltas, all of one class, to an array.
 
     Args:
-        values: objects of the standard library, or of the pandas subclasses, which have nanoseconds.
+        values: objects of the standard library, or of their pandas subclasses, which have nanosecond precision.
         element: a datetime64 or timedelta64 type.
 
     Raises:

@@ -199,7 +199,7 @@ class Field:
         return f"{self.feature}_present" if self.optional else None
 
     def exact(self, value: object) -> Any:
-        """Convert a value, exactly, to the declared type and shape.
+        """Convert a value exactly to the declared type and shape.
 
         Raises:
             Mismatch: the value does not fit the declaration.

@@ -302,7 +302,7 @@ class Schema:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the fields as in `to_dict`; it does not depend on the name of the class."""
+        """SHA-256, in hexadecimal, of the fields as `to_dict` returns them, without the name of the class."""
         canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -349,7 +349,7 @@ class Schema:
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return the schema for reading records that `load` will complete: new deferred fields are optional in it."""
+        """Return the schema to read records that `load` will complete, in which new deferred fields are optional."""
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None
@@ -371,7 +371,7 @@ class Schema:
 
     @property
     def sequence_features(self) -> dict[str, Any]:
-        """Parsing spec of the feature lists, for the two functions that also take `context_features`."""
+        """Parsing spec of the feature lists, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
         return self._codec.features()[1]
 
     def encode(self, record: Any) -> bytes:

@@ -156,7 +156,7 @@ def _latest(directory: Path) -> list[Path]:
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
-    """Link a file from the directory of an earlier manifest, if such a directory has one with the same contents."""
+    """Link a file from the directory of an earlier manifest, if one of them has a file with the same contents."""
     for known in earlier:
         with contextlib.suppress(OSError):
             if has_digest(known / file.name, file.sha256):

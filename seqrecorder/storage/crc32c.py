@@ -42,8 +42,8 @@ _ONES = 0xFFFFFFFF
 _OCTETS = 256
 _START = 4  # bytes at the start of a span that the initial register of ones inverts
 _FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
-"""Distances in bytes by which a byte can be moved forward. Each tuple comes from a sparse multiple of the polynomial:
-its largest exponent minus each of the other exponents."""
+"""Distances in bytes by which folding can move a byte forward. Each tuple comes from a sparse multiple of the
+polynomial: its largest exponent minus each of the other exponents."""
 
 
 _LEAST_SCALE = 2

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "manifest.json"
-"""File name of the manifest, which is written last."""
+"""File name of the manifest of a dataset, which is written after all other files."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
-"""File name of the hashes of all keys, which speed up appends; they can be rebuilt."""
+"""Name of the file with the hashes of all keys, which speeds up appends and can be rebuilt."""
 
 STATISTICS = f".{MANIFEST}.statistics"
-"""File name of the stored statistics of a dataset; they can be rebuilt."""
+"""Name of the file with the stored statistics of a dataset, which can be rebuilt."""
 
 BESIDE_MANIFEST = frozenset((KEY_INDEX, STATISTICS))
 """Names of the files that depend on the manifest."""
@@ -64,7 +64,7 @@ ASSETS = "assets"
 """Name of the directory of the user's own files."""
 
 EXAMPLES_CSV = "examples.csv"
-"""File name of the list of a split's records, which is written on request."""
+"""Name of the CSV file that lists the records of a split, which is written only on request."""
 
 _RECORDS = ".tfrecord"
 _LENGTHS = ".lengths"
@@ -72,7 +72,7 @@ _LENGTHS = ".lengths"
 _NAME_BYTES = 100  # leaves room for "-g0001-00000-of-00008.tfrecord" within the usual limit of 255
 _COMPONENT_BYTES = 255  # limit of common file systems
 
-# Characters that look like a slash, a backslash or a dot. U+30CE and U+4E3F do as well, but they are ordinary letters
+# Characters that look like a slash, a backslash or a dot. U+30CE and U+4E3F do, too, but they are ordinary letters
 # of Japanese and Chinese.
 _LOOK_ALIKES = frozenset(
     "\u2044\u2215\u29f8\u2571\u27cb\uff0f\u1735"  # slash
@@ -359,7 +359,7 @@ def local_path(path: Any) -> Path:
         path: path, as text or a path object.
 
     Raises:
-        OptionError: the argument is a URL, not a path, or not valid UTF-8, which TensorFlow requires.
+        OptionError: the argument is a URL, is not a path, or is not valid UTF-8, which TensorFlow requires.
     """
     text = _checked(path)
     home = os.path.expanduser(text)  # noqa: PTH111 - pathlib raises if there is no home
@@ -454,7 +454,7 @@ def local_pattern(path: Any) -> str:
     '/data/a*.tfrecord'
 
     Raises:
-        OptionError: the pattern is a URL, not a path, or not valid UTF-8.
+        OptionError: the pattern is a URL, is not a path, or is not valid UTF-8.
     """
     text = _checked(path)
     if text.startswith("~"):
@@ -542,7 +542,7 @@ def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Pass the fault points before and after an operation.
+    """Pass one fault point before and one after the operation in the block.
 
     >>> with on_fault_point(print), faults_around("flush", "x"):
     ...     pass
@@ -583,7 +583,7 @@ def take_after(new: Path, old: Path, deputy: str) -> bool:
             exist, these files stay unchanged.
 
     Returns:
-        True if all owners are equal now; changing them requires privileges.
+        True if all owners are the same now; changing an owner requires privileges.
     """
     same = True
     # Bottom up, since a directory may become unreadable to us once its mode is set.
@@ -718,7 +718,7 @@ class ReadAround(io.RawIOBase):
 
     Attributes:
         size: size in bytes.
-        unreadable: ranges of the unreadable bytes, in blocks of 64 KiB, in the order of reading.
+        unreadable: ranges of the unreadable bytes, widened to blocks of 64 KiB, in the order in which they were read.
 
     Raises:
         OSError: the file cannot be opened.
@@ -780,7 +780,7 @@ class ReadAround(io.RawIOBase):
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-# File timestamps advance in ticks of 4 ms or more, and a file may change twice in a tick. A second is safely longer.
+# File timestamps advance in ticks of 4 ms or more, and a file may change twice in a tick. A second is long enough.
 _SETTLED_NS = 1_000_000_000
 
 
@@ -793,7 +793,7 @@ class FileState:
     Attributes:
         path: path of the file.
         status: size, modification and change times in nanoseconds, inode and device.
-        is_settled: True if the last change is so old that another change would get a different time.
+        is_settled: True if the last change is old enough that another change would get a different timestamp.
     """
 
     path: Path
@@ -881,7 +881,7 @@ _NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK,
 def error_at(
     kind: type[DatasetError], doing: str, path: str | os.PathLike[str], error: OSError, advice: str = ""
 ) -> DatasetError:
-    """Build an error of seqrecorder with the message and errno of an OSError.
+    """Build a seqrecorder error with the message and errno of an OSError.
 
     >>> error = error_at(ShardWriteError, "write shard", "x", OSError(errno.EIO, "Input/output error"))
     >>> str(error), error.errno == errno.EIO
@@ -889,7 +889,7 @@ def error_at(
 
     Args:
         kind: class of the new error.
-        doing: failed operation, to follow "cannot".
+        doing: failed operation, worded to follow "cannot".
         path: file or directory.
         error: error from the system.
         advice: next step for the user.
@@ -912,7 +912,7 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
     ...     pass
 
     Args:
-        doing: operation, to follow "cannot".
+        doing: operation, worded to follow "cannot".
         path: file or directory.
 
     Raises:
@@ -967,7 +967,7 @@ def sync_file(path: str | os.PathLike[str]) -> None:
 
 
 def start_sync(path: str | os.PathLike[str]) -> None:
-    """Start writing a file's bytes to the disk, so that a later `sync_file` waits for less.
+    """Start writing a file's bytes to the disk, so that a later `sync_file` has less to wait for.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -1006,7 +1006,7 @@ def _syncable(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = None) -> None:
-    """Wait until the names in a directory are on the disk.
+    """Wait until the entries of a directory are on the disk.
 
     >>> sync_directory(".")
 

@@ -143,7 +143,7 @@ class Held:
         return True
 
     def sync(self, relative: str = "") -> None:
-        """Wait until the names in a directory are on the disk.
+        """Wait until the entries of a directory are on the disk.
 
         Raises:
             ShardWriteError: the directory cannot be opened or synced.

@@ -1,4 +1,4 @@
-"""Object stores and other remote places, by URL, through fsspec.
+"""Object stores and other remote places, accessed by URL through fsspec.
 
 A place has named objects, which are written atomically and never renamed. One object, the manifest, is replaced only if
 it is unchanged since it was read. Like file operations, every request goes through fault points, so that tests can make
@@ -69,7 +69,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Build the place of a URL, which need not exist; the URL of a manifest means its dataset.
+        """Build the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
 
         Raises:
             OptionError: fsspec does not know the scheme, or the package for it is not installed.
@@ -220,7 +220,10 @@ class Place:
             self.files.pipe_file(path, data)
 
     def _write_at_generation(self, path: str, data: bytes, generation: str) -> None:
-        """Write an object of Google Cloud Storage if its generation matches; gcsfs only supports exclusive creation."""
+        """Write an object of Google Cloud Storage if its generation matches.
+
+        This makes the request itself, since gcsfs supports only exclusive creation.
+        """
         bucket, name, _ = self.files.split_path(path)
         seam = secrets.token_hex(16)
         head = f"--{seam}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps({'name': name})}\r\n"

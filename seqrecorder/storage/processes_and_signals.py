@@ -232,7 +232,7 @@ serve(items, answers, int(sys.argv[1]))
 
 
 def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[T, Future[R]], None, None]:
-    """Map a function over items in order, in processes if much work remains; yield items and futures.
+    """Map a function over items in order, in processes if much work remains; yield each item and its future.
 
     Close the generator (`contextlib.closing`) to kill the processes immediately, even while they work.
 
@@ -302,7 +302,7 @@ class Child:
         """Call a function with an item in the child; return its result, or raise its error.
 
         Args:
-            work: function in a module, or a `functools.partial` of one; sent only if it changes.
+            work: function in a module, or a `functools.partial` of one; sent only if it differs from the last one.
             item: argument of the function, which is pickled.
 
         Raises:
@@ -343,7 +343,7 @@ class Child:
 
 
 def serve(items: IO[bytes], answers: IO[bytes], parent: int) -> None:
-    """Process items in a child until the parent closes the pipe, or has ended.
+    """Process items in a child until the parent closes the pipe or ends.
 
     Args:
         items: pipe from the parent.
@@ -499,7 +499,7 @@ def _of_process(process: int) -> Path:
 def _remove_left_over() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not _NAME.fullmatch(path.name):
-            continue  # not created by this process
+            continue  # not a name that `mkdtemp` creates
         with contextlib.suppress(OSError):  # removed in the meantime
             if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
                 remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))

@@ -1,7 +1,7 @@
-"""Atomic publication: a dataset's directory is complete or absent.
+"""Atomic publication: a dataset's directory is either complete or absent.
 
 Everything is written to a hidden staging directory beside the destination, synced, and published by one rename that
-never replaces anything; to overwrite a dataset, the two directories are exchanged.
+never replaces anything; to overwrite a dataset, the old and the new directory are exchanged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES
 def exchange_now(one: Path, other: Path) -> int:
     """Exchange two directories atomically; return 0, or the errno of a failure.
 
-    Linux uses renameat2, macOS renamex_np, if both directories are on one file system that supports it.
+    This uses renameat2 on Linux and renamex_np on macOS; both directories must be on one file system that supports it.
     """
     if sys.platform == "win32":
         return errno.ENOSYS
@@ -84,7 +84,7 @@ class PartsDirectory:
     '/data/corpus.parts'
 
     Attributes:
-        destination: absolute path of the future dataset, symbolic links resolved.
+        destination: absolute path of the future dataset, with symbolic links resolved.
         only: name of the part whose attempts count, or common prefix of several parts; None for all.
     """
 
@@ -116,7 +116,7 @@ class PartsDirectory:
         return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in complete]
 
     def note(self, identity: str) -> None:
-        """Write a durable note with the identity of the dataset to publish, and its attempts.
+        """Write a durable note with the identity of the dataset to publish, and the names of its attempts.
 
         Raises:
             ShardWriteError: the note cannot be written.
@@ -207,7 +207,7 @@ class Staging:
             has no such option.
 
     Attributes:
-        destination: absolute path of the destination, symbolic links resolved.
+        destination: absolute path of the destination, with symbolic links resolved.
         path: path of the staging directory, once the block is entered.
 
     Raises:
@@ -258,7 +258,7 @@ class Staging:
         Returns:
             True if the dataset is durably at the destination. False if the directory there cannot be replaced: the
             system cannot exchange directories, some files must stay, the directory is a mount point, or its owner would
-            change. Then the destination is unchanged, and the files in `path` are synced, for the caller to move.
+            change. Then the destination is unchanged, and the files in `path` are synced, ready for the caller to move.
 
         Raises:
             DatasetExistsError: the destination was filled in the meantime.
@@ -268,7 +268,7 @@ class Staging:
         if self.path == self.destination:
             raise OptionError(f"destination {self._spelling!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
-            # A writable directory keeps its owner; others can only be replaced.
+            # If an owner would change, a writable directory is filled instead of replaced, so that it keeps its owner.
             same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
             sync_tree(self.path)
             if not same or self._is_inside:
@@ -292,8 +292,8 @@ class Staging:
                 self.path.rename(self.destination)
             sync_directory(self.destination.parent)
         except BaseException as failure:
-            # After an error there must be no dataset. A flag would not suffice, since an interrupt may come between
-            # the rename and the assignment.
+            # After an error, no dataset may be left there. A flag would not suffice, since an interrupt may come
+            # between the rename and the assignment.
             if is_at(ours, self.destination):
                 with contextlib.suppress(OSError):
                     self.destination.rename(self.path)

@@ -1,6 +1,6 @@
 """Reading one shard: its records, block by block or by position, with CRC checks.
 
-Shards are written by `shard_writer`, frames are in `tfrecord`, and the lengths of the records are read in `files`.
+`shard_writer` writes shards, `tfrecord` walks over their frames, and `files` reads the lengths of their records.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Plain:
         self._path, self._offset = path, 0
 
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
-        """Append the next bytes to the unread rest; return the buffer, with `ROOM` at its end, and its filled length.
+        """Append the next bytes to the unread rest; return the buffer, with `ROOM` spare bytes, and its filled length.
 
         The buffer starts `ahead` bytes after an aligned address.
         """
@@ -180,7 +180,7 @@ def _one_by_one(path: Path) -> Iterator[Messages]:
             return
         wanted = _missing(head[:size].tobytes())
         stop = wanted - FOOTER
-        # Align the end of the record to the widest number. Then a buffer of numbers at its end is aligned as well,
+        # Align the end of the record to the widest number. Then a buffer of numbers at its end is aligned, too,
         # and an array can be a view of it.
         data, got = source.read(b"", wanted, -stop % _WIDEST)
         if size < HEADER or got < wanted:
@@ -346,7 +346,7 @@ def _is_framed_at(path: Path, start: int, stop: int) -> bool:
 
 
 class SoughtShard:
-    """Random access to the records of a plain shard.
+    """Random access to the records of an uncompressed shard.
 
     Args:
         path: path of the shard.

@@ -501,7 +501,7 @@ def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -
     return words
 
 
-# Back from bytes ------------------------------------------------------------------------------------------------------
+# Decoding -------------------------------------------------------------------------------------------------------------
 
 _NUMBER_BYTES = 10
 
@@ -562,7 +562,7 @@ def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
 
 
 FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
-"""Mapping of the kind of list to its tag in a Feature."""
+"""Mapping of each kind of list to its tag in a Feature."""
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:

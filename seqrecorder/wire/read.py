@@ -1,12 +1,12 @@
 """Parse thousands of serialized SequenceExamples at a time: find the offsets and values of their features.
 
-The first half has no Python loops over records, steps or values. The offsets of many messages form arrays, and one
-vector operation reads the same byte of all messages. For consecutive messages, such as steps, offsets are
-guessed from the bytes that begin each message. A guess is accepted if it leads from the first byte to the last.
+The first half of this module has no Python loops over records, steps or values. The offsets of many messages form
+arrays, and one vector operation reads the same byte of all messages. For consecutive messages, such as steps, offsets
+are guessed from the bytes that begin each message. A guess is accepted if it leads from the first byte to the last.
 
 The first half reads the usual form, which protobuf's own serializers write: each message once, keys before values,
 numbers packed. Its functions return the mask of messages in other forms. The second half reads one message at a time,
-in every form that TensorFlow's parser accepts; `usual_form` rewrites such messages.
+in every form that TensorFlow's parser accepts; `usual_form` rewrites a message in the usual form.
 """
 
 # ruff: noqa: PLR1730 - calls of `min` would take a tenth of the time of reading a single message
