@@ -110,7 +110,7 @@ class Field:
 
     @property
     def is_ragged(self) -> bool:
-        """Check whether the first dimension of the shape is None; False for images."""
+        """Check whether the first dimension of the shape is None and the field does not store images."""
         return bool(self.shape) and self.shape[0] is None and not self.is_image
 
     @property
@@ -195,7 +195,7 @@ class Field:
 
     @property
     def presence(self) -> str | None:
-        """Name of the feature that stores the presence flag of an optional field; None for other fields."""
+        """Name of the feature that stores the presence flag, or None if the field is not optional."""
         return f"{self.feature}_present" if self.optional else None
 
     def exact(self, value: object) -> Any:

@@ -206,7 +206,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 @contextlib.contextmanager
 def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
-    """Lock an existing dataset for append or overwrite in place; wait until the lock is free.
+    """Lock an existing dataset for an append or an overwrite in place; wait until the lock is free.
 
     Do not call `Staging.publish` inside the block, since it takes the lock itself to overwrite. If the
     operating system or the file system has no locks, there is no protection.

@@ -192,7 +192,7 @@ class Progress:
         self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
-        """Add to the count of finished records; thread-safe."""
+        """Add to the count of finished records, from any thread."""
         with self._lock:
             self._draw(lambda bar: bar.update(count))
 

@@ -131,7 +131,7 @@ _LONGEST_BLOCK = 1 << 18  # bytes to read at a time in a walk
 
 
 def unpacked_limit(size: int) -> int:
-    """Compute how many bytes a GZIP shard of `size` bytes may decompress to; anything larger is taken for a bomb."""
+    """Compute how many bytes a GZIP shard of `size` bytes may decompress to; anything larger counts as a bomb."""
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 

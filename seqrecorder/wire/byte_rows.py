@@ -466,7 +466,10 @@ def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: 
 
 @functools.cache
 def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Build a lookup table of small varints and their lengths; if narrower than `_ROW`, of one-byte varints only."""
+    """Build a lookup table of small varints and their lengths.
+
+    A table narrower than `_ROW` contains only the varints of one byte.
+    """
     values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
     rows, lengths = _computed(values, head)
     return np.ascontiguousarray(rows[:, :width]), lengths
