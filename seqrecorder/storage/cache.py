@@ -251,7 +251,7 @@ def fetch(
 def _fetch_one(store: Place, target: Path, file: Wanted) -> None:
     with writing("fetch into", target), _alone(target):
         if has_digest(target, file.sha256):
-            return  # it is intact, or another process has just fetched it
+            return  # it is intact, or another process has fetched it by now
         part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
             for attempt in range(_TRIES):

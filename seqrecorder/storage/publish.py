@@ -322,7 +322,7 @@ class Staging:
                 if code:
                     return False
                 old = Held(self.path, locked.descriptor)
-                if over(old) is None:  # a foreign file was just added; raises if the directory was replaced
+                if over(old) is None:  # a foreign file has been added; raises if the directory was replaced
                     exchange_now(self.path, self.destination)
                     return False
                 sync_directory(self.destination.parent)
