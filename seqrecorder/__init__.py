@@ -1,19 +1,19 @@
-"""Sequence data in TensorFlow's SequenceExample format: declare one attrs class; write, read and verify.
+"""Sequence data in TensorFlow's SequenceExample format: declare one attrs class to write, read and verify datasets.
 
-The packages, in the order in which the two main paths pass through them::
+The two main paths, writing and reading, pass through these packages in this order::
 
     writing: from a record to bytes                        reading: from a path to a batch
     writing/   splits, hooks of the record class           dataset/   manifest: splits, shards, checks
     codec/     records to columns to messages              reading/   shards to windows of serialized records
-    wire/      protobuf messages, vectorized               reading/batching/   windows to batches, a strategy per file
+    wire/      protobuf messages, vectorized               reading/batching/   windows to batches, one strategy per file
     storage/   frames, shards, syncing, staging            codec/     one parse per batch, to padded tensors
     dataset/   manifest and lengths, atomic publication    keras/     helpers for models
 
 Both paths depend on `schema/`, which describes a record class as data. Of the others, `sources/` reads other formats,
-`analysis/` computes statistics and reports, `distributed/` supports Beam and Spark, `legacy/` has the queues of
-TensorFlow 1, `cli/` is the command line, `testing.py` has helpers for tests of record classes, and `errors.py` defines
-the exceptions. Importing this package does not import TensorFlow; names that need more than the schema are loaded on
-first use.
+`analysis/` computes statistics and reports, `distributed/` supports Beam and Spark, `legacy/` runs or converts the
+queue-based readers of TensorFlow 1, `cli/` is the command line, `testing.py` has helpers for tests of record classes,
+and `errors.py` defines the exceptions. Importing this package does not import TensorFlow; names that need more than
+the schema are loaded on first use.
 """
 
 from __future__ import annotations
@@ -199,5 +199,5 @@ def __dir__() -> list[str]:
     return sorted({*_public(), *(name for name in globals() if name.startswith("__"))})
 
 
-if not TYPE_CHECKING:  # type checkers know the public names by their imports
+if not TYPE_CHECKING:  # type checkers learn the public names from the imports above
     __all__ = sorted(_public())  # noqa: PLE0605 - it is computed

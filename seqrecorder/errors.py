@@ -4,24 +4,25 @@
     +-- SchemaError(TypeError)                a class or declaration that cannot be stored
     |   +-- SchemaMismatchError               a class that does not match a dataset
     +-- RecordError(ValueError)               a record that cannot be encoded or decoded
-    |   +-- LimitExceededError                a record over a limit of the format
+    |   +-- LimitExceededError                a record that exceeds a limit of the format
     |   +-- DuplicateKeyError                 two records with the same key
     +-- OptionError(ValueError)               an invalid argument
     +-- RecordNotFoundError(IndexError, KeyError)   no record at a position, or with a key
-    +-- SourceError(ValueError)               a source of records, such as a CSV line, that failed
+    +-- SourceError(ValueError)               a source of records that failed, such as a line of a CSV file
     +-- LiftError(ValueError)                 a TensorFlow 1 input pipeline that cannot be translated
     +-- DatasetError(OSError)                 a problem with a directory or a file
         +-- DatasetExistsError(FileExistsError)
         +-- DatasetNotFoundError(FileNotFoundError)
-        +-- ManifestError                     a manifest that is damaged or not ours
+        +-- ChangedError                      a dataset that another writer has changed in the meantime
+        +-- ManifestError                     a manifest that is damaged, incomplete, or of a newer format
         +-- ShardError                        a problem with one shard
             +-- ShardWriteError               a shard that could not be written
             +-- ShardReadError                a shard that is missing, damaged or of another format or compression
 
     SkipRecord(Exception)                     not an error: raised by a hook to leave its record out
 
-Each class derives from the builtin exception that a caller would catch already, and carries the facts of its
-message as attributes.
+Each class derives from the builtin exception that callers would already catch, and has the facts in its message as
+attributes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 2000  # characters; a longer message scrolls the cause off the screen
-_TAIL = 500  # characters to keep at the end of a cut message, which contains the advice
+_TAIL = 500  # characters to keep at the end of a cut message, where the advice stands
 
 
 def printable(text: object) -> str:
@@ -64,7 +65,7 @@ def _message(text: str) -> str:
 class SeqrecorderError(Exception):
     """Base class of all errors that seqrecorder raises on purpose.
 
-    The message has at most 2,000 characters and no control characters, whatever the data.
+    The message has at most 2,000 characters and no control characters other than line ends, whatever the data.
     """
 
     def __str__(self) -> str:
@@ -74,8 +75,8 @@ class SeqrecorderError(Exception):
         return super().__str__()
 
 
-class SkipRecord(Exception):  # noqa: N818 - a signal of control, as StopIteration is
-    """Signal that `from_csv_row`, `load` or `split` raises to leave out a record, which is counted and reported."""
+class SkipRecord(Exception):  # noqa: N818 - for control flow, like StopIteration
+    """Signal that `from_csv_row`, `load` or `split` raises to leave out its record, which is counted and reported."""
 
 
 class SchemaError(SeqrecorderError, TypeError):
@@ -138,7 +139,7 @@ class RecordError(SeqrecorderError, ValueError):
         self, message: str, *, position: int | None = None, key: object = None, problems: Iterable[FieldProblem] = ()
     ) -> None:
         self.message, self.position, self.problems = message, position, tuple(problems)
-        # Without numpy's name of the type, which the text would show.
+        # Convert numpy integers, whose repr would show the name of their type.
         self.key = key if isinstance(key, bool) or not isinstance(key, numbers.Integral) else int(key)
         super().__init__(message)
 
@@ -160,7 +161,7 @@ def _rebuild_record_error(
 
 
 class LimitExceededError(RecordError):
-    """A record over a limit of the format, such as 2 GiB, which no reader could load."""
+    """A record that exceeds a limit of the format, such as 2 GiB, so that no reader could load it."""
 
 
 class DuplicateKeyError(RecordError):
@@ -273,7 +274,7 @@ def first_line(error: BaseException) -> str:
     import re
 
     text = str(getattr(error, "message", None) or error)
-    # Errors of sessions begin with a traceback of the graph, and name the cause below the node.
+    # Errors of sessions begin with a traceback of the graph, and name the cause below the line `Node: ...`.
     cause = re.match(r"(?m)Graph execution error:(?s:.*?)^Node: .*\n(?:\d+ root .*\n\s*\(0\) \w+:\s+)?(.+)", text)
     lines = (cause[1] if cause else text).splitlines() or [type(error).__name__]
     # TensorFlow escapes the quotes in the strings of an assertion.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
-    """Assert that records survive encoding, a dataset on disk and the graph parser bit for bit.
+    """Assert that records come back bit for bit from encoding, from a dataset on disk and from the graph parser.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -29,7 +29,7 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
     >>> sr.testing.assert_round_trip([Sentence(["to", "be"]), Sentence([])])
 
     Args:
-        records: at least one record of one class; its `load` and `split` hooks run first.
+        records: one or more records of one class, whose `load` and `split` hooks run first.
         **params: parameters of the hooks.
 
     Raises:
@@ -69,7 +69,7 @@ def _compare(schema: Schema, expected: Sequence[Any], back: Sequence[Any], way: 
 
 
 def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[bytes]) -> None:
-    """Compare records with the tensors of the graph parser, for fields whose values do not change in a tensor."""
+    """Compare records with the tensors of the graph parser, except in fields whose values change in a tensor."""
     import tensorflow as tf
 
     parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])

@@ -81,12 +81,12 @@ def context(
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of the value; `()` is a scalar. The first dimension may be None; an image may have height and
-            width None.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None; for an image, height and width
+            may be None.
         default: default value, as in `attrs.field`; it also fills data that lacks the field.
         factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty value.
-        key: whether the field identifies its record; keys are unique among sources.
+        key: whether the field identifies its record; no two sources may have the same key.
         chunk: whether the field numbers the chunks that `split` yields for one source.
         storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg` (images, as
             pixels or already encoded).
@@ -152,20 +152,20 @@ def feature_list(
 
     Args:
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); an image
-            may have height and width None.
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); for an
+            image, height and width may be None.
         default: default value, as in `attrs.field`; it also fills data that lacks the field.
         factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty sequence.
         align: name of the alignment group; feature lists of one group have equal lengths. If None, the field has a
             length of its own.
         per_step: number of steps for each step of another group, such as samples per frame. The field needs a group
-            of its own (`align="sound", per_step=160`). It follows the default group, or else the first named group
+            of its own (`align="sound", per_step=160`). It follows the default group, or otherwise the first named group
             without a rate: it is `per_step` times as long, and is cut together with that group. Its `storage` is
             `packed` (default) or `buffer`.
-        storage: as in `context`, or `packed`, which stores the whole sequence in one feature of its list, far smaller
-            and faster than one feature per step. `buffer` does the same with one little-endian buffer; it is the
-            smallest for small ints with negative values, which otherwise take 10 bytes each.
+        storage: as in `context`, or `packed`, which stores the whole sequence in a single feature of its list; this is
+            far smaller and faster than one feature per step. `buffer` does the same with one little-endian buffer, the
+            smallest option for small ints if some are negative, since a negative int otherwise takes 10 bytes.
         sparse: size of the dense vector of a sparse step, stored as indices and values; None for dense steps.
         dense: whether `parse` returns dense tensors for a sparse field; records always contain `SparseVector`s.
         name: name of the feature in the file; None for the name of the attribute. In foreign files, `*` matches
@@ -224,9 +224,9 @@ def _make_attribute(
 
 
 def _find_target() -> str | None:
-    """Describe the class and attribute that a class body is declaring; None outside a class body."""
+    """Describe the class and attribute that a class body is declaring; return None outside a class body."""
     frame = sys._getframe()  # noqa: SLF001 - no public way
-    while not {"__module__", "__qualname__"} <= set(frame.f_locals):  # its keys() is a list since 3.13
+    while not {"__module__", "__qualname__"} <= set(frame.f_locals):  # f_locals.keys() is a list since 3.13
         if frame.f_back is None or frame.f_code.co_name == "<module>":
             return None
         frame = frame.f_back
@@ -248,7 +248,7 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
 
 
 def declare(field: Field, alias: str) -> Any:
-    """Build the attrs field that declares `field`, for rebuilt classes."""
+    """Build the attrs field that declares `field`, for a class that is rebuilt from its fields."""
     options = {name: getattr(field, name) for name in PLAIN_OPTIONS}
     declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
     return _attribute(declaration, field.default, kw_only=True, alias=alias)
@@ -268,7 +268,7 @@ def record(
 ) -> Any:
     """Turn a class into a record class: `attrs.define`, plus a check of its fields and typing support.
 
-    Plain attrs classes with `context` and `feature_list` fields work as well. With `record`, mypy and
+    Plain attrs classes with `context` and `feature_list` fields work, too. With `record`, mypy and
     pyright report missing arguments, and mistakes in the fields raise an error when the class is defined.
 
     >>> import seqrecorder as sr
@@ -343,7 +343,7 @@ def stored_fields(cls: type) -> tuple[Field, ...]:
 
 
 def _check_collected(cls: type) -> None:
-    """Raise if a base class declares a field that attrs did not collect: it would never be stored."""
+    """Raise `SchemaError` if a base class declares a field that attrs did not collect, which would never be stored."""
     for owner in cls.__mro__:
         for name, value in vars(owner).items():
             if isinstance(value, type(attrs.field())) and METADATA_KEY in value.metadata:

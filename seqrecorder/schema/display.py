@@ -40,7 +40,7 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Format a table as aligned text; blocks that repeat the first column keep it within the terminal's width.
+    """Format a table as aligned text, split into blocks that repeat the first column if the terminal is too narrow.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
@@ -72,7 +72,7 @@ def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = F
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal in columns; None for a file, a pipe or a notebook."""
+    """Return the width of the terminal in columns, or None if the output is a file, a pipe or a notebook."""
     import shutil  # slow to import
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -92,7 +92,7 @@ def _line(kind: str, cells: Iterable[object]) -> str:
 
 
 def join(items: Sequence[str], most: int = 4) -> str:
-    """Join the first `most` texts with commas, and append the number of remaining ones.
+    """Join the first `most` texts with commas, and append the number of those left out.
 
     >>> join(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -204,7 +204,7 @@ def outlines(
 
 
 def bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> str:
-    """Draw one horizontal bar per name and series, labelled with its share."""
+    """Draw one horizontal bar per name and series, labelled with its share in percent."""
     top, elements = _legend(list(shares), filled=True)
     most = max((share for each in shares.values() for share in each), default=0) or 1.0
     for at, name in enumerate(names):
@@ -240,7 +240,7 @@ def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str,
 
 
 def curves(title: str, values: NDArray[np.float64]) -> str:
-    """Draw numbers `(steps, channels)` as curves; many channels are reduced to minimum, mean and maximum."""
+    """Draw numbers of shape `(steps, channels)` as curves; many channels are reduced to minimum, mean and maximum."""
     width, height = 260, 48
     sampled = _sample(values)
     finite = sampled[np.isfinite(sampled)]
@@ -308,7 +308,7 @@ def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[st
 
 
 def _ticks(ticks: Sequence[tuple[float, str]], y: float) -> list[str]:
-    """Draw the labels of an axis, without labels that would overlap."""
+    """Draw the labels of an axis, leaving out those that would overlap the previous label."""
     elements, end = list[str](), -10.0
     for x, text in ticks:
         half = 3.2 * len(text)
@@ -354,7 +354,7 @@ def _brief(value: Any) -> str:
 
 
 def as_curves(field: Field, value: Any) -> Any:
-    """Convert a feature list to numbers to draw, float64 `(steps, channels)`; None if its type is not drawn."""
+    """Convert a feature list to float64 `(steps, channels)` for drawing; return None if there is nothing to draw."""
     is_drawn = field.is_list and not (field.element.is_text or field.is_image or field.is_ragged)
     if not is_drawn or field.sparse is not None or value is None or len(value) == 0:
         return None
@@ -362,7 +362,10 @@ def as_curves(field: Field, value: Any) -> Any:
 
 
 def numbers_of_steps(steps: NDArray[Any]) -> NDArray[np.float64]:
-    """Convert steps to float64 `(steps, channels)`: complex numbers to magnitudes, times to counts, NaT to NaN."""
+    """Convert steps to float64 of shape `(steps, channels)`.
+
+    Complex numbers become magnitudes, times become counts of their unit, and NaT becomes NaN.
+    """
     if steps.dtype.kind == "c":
         steps = np.abs(steps)
     elif steps.dtype.kind in "mM":

@@ -2,7 +2,8 @@
 
 Compatible changes are: a field with a default or `optional=True` is added; a field is removed, moved, renamed by
 `renamed_from` or made optional; integers or floats of the same storage become wider; str becomes bytes; a default or
-role changes; an alignment is loosened. All other changes are errors, reported per field before a record is read.
+a role (such as key) changes; an alignment is loosened. All other changes are errors, reported per field before a record
+is read.
 """
 
 from __future__ import annotations
@@ -88,9 +89,10 @@ def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
 
 
 def obstacles_to_append(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
-    """List the changes that keep records of a class from being appended to a dataset; empty if they fit.
+    """List the changes that prevent records of a class from being appended to a dataset.
 
-    New fields must have a default or be optional, and new feature lists must be in existing alignment groups.
+    The list is empty if the records fit: new fields must have a default or be optional, and new feature lists must
+    belong to existing alignment groups.
 
     Args:
         stored: fields of the dataset.
@@ -168,7 +170,7 @@ def _widens(old: ElementType, new: ElementType) -> bool:
 
 
 def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
-    """List the changes to alignment groups. If the class aligns fields that were not aligned, they are incompatible.
+    """List the changes to alignment groups; a change that aligns fields not aligned in the data is incompatible.
 
     Length files refer to groups by name, so a class must not reuse the name of a group for other fields.
     """

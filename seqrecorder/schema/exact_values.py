@@ -36,7 +36,7 @@ class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordErr
 
 
 class VectorError(Mismatch, ValueError):
-    """Indices or values that are no sparse vector; users who make one can catch it as a `ValueError`."""
+    """Indices and values that do not form a sparse vector; code that builds one can catch this as a `ValueError`."""
 
 
 def describe(value: object) -> str:
@@ -50,7 +50,7 @@ def describe(value: object) -> str:
 
 
 def advice(value: object, record_class: str = "Record") -> str:
-    """Advise how to write a value that is not a record, for the end of an error message."""
+    """Return advice, for the end of an error message, on how to write a value that is not a record."""
     if isinstance(value, Mapping):
         return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
     if isinstance(value, (list, tuple)):
@@ -142,7 +142,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Return the time zone of a type from another library, or of the items of a list type; None if there is none.
+    """Return the time zone of a type from another library (or of the items of a list type), or None if it has no zone.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -157,7 +157,7 @@ def zone_of(kind: Any) -> str | None:
 
 
 def check_zone(array: Any, element: ElementType) -> None:
-    """Raise `Mismatch` if an array from another library has an undeclared time zone; numpy would convert it to UTC."""
+    """Raise `Mismatch` if an array from another library has an undeclared zone, since numpy would convert it to UTC."""
     if element.zone is not None:
         return
     for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):
@@ -170,7 +170,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
     """Convert dates, datetimes or timedeltas, all of one class, to an array.
 
     Args:
-        values: objects of the standard library, or of the pandas subclasses, which have nanoseconds.
+        values: objects of the standard library, or of their pandas subclasses, which have nanosecond precision.
         element: a datetime64 or timedelta64 type.
 
     Raises:
@@ -200,14 +200,16 @@ def _in_utc(value: Any, position: int, element: ElementType) -> Any:
 
 
 def time_of_text(text: str, element: ElementType, *, zone_required: bool = True) -> Any:
-    """Parse a time in ISO 8601 format; without a zone, if none is required, it is UTC for a type with a time zone.
+    """Parse a time in ISO 8601 format.
+
+    If the type has a time zone and `zone_required` is False, text without a zone is read as UTC.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> time_of_text("2024-01-01T01:00:00+01:00", element_type("datetime64[s, UTC]"))
     np.datetime64('2024-01-01T00:00:00')
 
     Raises:
-        Mismatch: the text has a zone and the type has none, or vice versa.
+        Mismatch: the text has a zone and the type has none, or the text lacks a required zone.
         ValueError: the text is not a time, or the time is out of range.
     """
     match = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
@@ -225,7 +227,7 @@ def time_of_text(text: str, element: ElementType, *, zone_required: bool = True)
 
 
 def _time(text: str) -> Any:
-    time = np.datetime64(text, "s") if text[:1] in "nN" else np.datetime64(text)  # numpy 2.5 wants a unit for NaT
+    time = np.datetime64(text, "s") if text[:1] in "nN" else np.datetime64(text)  # numpy 2.5 requires a unit for NaT
     year = _YEAR.match(text)  # numpy wraps out-of-range times around, and accepts "today"
     if not np.isnat(time) and (year is None or np.datetime64(int(year[0]) - 1970, "Y") != time.astype("M8[Y]")):
         raise ValueError(f"{text!r} is not a time, or out of the range of its unit")
@@ -447,7 +449,7 @@ _BYTE = 8
 
 
 def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | None:
-    """Read format, height, width, possible channels and bit depth from the header of an image.
+    """Read the format, height, width, possible channel counts and bit depth from the header of an image.
 
     Images with a palette have two possible channel counts. The result is None if the bytes have no PNG or JPEG header.
 
@@ -509,7 +511,7 @@ def exact_image(value: object, element: ElementType, shape: tuple[int | None, ..
         sizes = all(have and want in (None, have) for have, want in zip((height, width), shape, strict=False))
         if kind != storage or not sizes or shape[2] not in channels or not (depth == bits or depth < bits == _BYTE):
             raise Mismatch(wanted, f"a {kind.upper()} of shape {(height, width, channels[0])} and {depth} bits")
-        if value.rfind(_END_OF_IMAGE[kind]) < 0:  # TensorFlow decodes no truncated image
+        if value.rfind(_END_OF_IMAGE[kind]) < 0:  # TensorFlow does not decode truncated images
             raise Mismatch(wanted, f"a truncated image: {len(value)} bytes without an end marker")
         return value
     array = exact_array(value, element)
@@ -635,8 +637,8 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
     """Convert a value to a `SparseVector` of `size` elements of the declared type.
 
     Args:
-        value: `SparseVector`, mapping of index to value, pair of indices and values, or dense array. In a dense array,
-            elements without a set bit (-0.0 has one) and empty texts are left out.
+        value: `SparseVector`, mapping of index to value, pair of indices and values, or dense array. From a
+            dense array, elements whose bits are all zero (unlike those of -0.0) and empty texts are left out.
         element: the declared type of the values.
         size: the declared size.
 

@@ -57,7 +57,7 @@ class Field:
         element: the element type.
         shape: shape of the value (context) or of one step (feature_list). The first dimension may be None; for images,
             the first two.
-        storage: storage option, see `context` and `feature_list`.
+        storage: storage option (see `context` and `feature_list`).
         optional: whether the value may be None.
         default: default value of the attribute; `attrs.NOTHING` if it has none.
         sparse: size of the dense vector of a sparse field; None for other fields.
@@ -68,7 +68,7 @@ class Field:
         deferred: whether the value may be None until `load` has run.
         renamed_from: earlier names of the field, which older data may still use.
         per_step: steps of this field per step of the group that it follows; None for a field without a rate.
-        encoded: whether images stay encoded when read, to be rewritten as they are; set by `Schema`, never declared.
+        encoded: whether images stay encoded when read, so that they can be rewritten unchanged; set by `Schema` only.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Field:
 
     @property
     def is_ragged(self) -> bool:
-        """Check whether the first dimension of the shape is None; False for images."""
+        """Check whether the first dimension of the shape is None and the field does not store images."""
         return bool(self.shape) and self.shape[0] is None and not self.is_image
 
     @property
@@ -140,7 +140,7 @@ class Field:
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """Known dimensions: the shape without a first dimension of None; empty for images of any size."""
+        """Known dimensions: the shape without a leading None, or `()` for images of any size."""
         return () if self.any_size else tuple(size for size in self.shape if size is not None)
 
     @property
@@ -195,11 +195,11 @@ class Field:
 
     @property
     def presence(self) -> str | None:
-        """Name of the feature that stores the presence flag of an optional field; None for other fields."""
+        """Name of the feature that stores the presence flag, or None if the field is not optional."""
         return f"{self.feature}_present" if self.optional else None
 
     def exact(self, value: object) -> Any:
-        """Convert a value, exactly, to the declared type and shape.
+        """Convert a value exactly to the declared type and shape.
 
         Raises:
             Mismatch: the value does not fit the declaration.
@@ -404,7 +404,7 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
     taken: dict[tuple[str, str], str] = {}
     _check_derived_names(owner, fields)
     for field in fields:
-        for feature in sorted({field.feature, *feature_names(field)}):  # parsers name sparse values by the field alone
+        for feature in sorted({field.feature, *feature_names(field)}):  # a parsed sparse value has the plain name
             # A flat tf.train.Example has one namespace for both kinds, so a name must be unique across them.
             for kind in ("context", "feature_list"):
                 other = taken.get((kind, feature))
@@ -435,8 +435,8 @@ def groups_among(fields: Sequence[Field]) -> tuple[str, ...]:
 def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
     """Map each alignment group with a rate to a pair: the first field of the group that it follows, and the rate.
 
-    The followed group is the default group, or else the first named group without a rate. The mapping is empty if
-    there is no such group.
+    The followed group is the default group, or otherwise the first named group without a rate. The mapping is empty
+    if there is no group to follow.
 
     Raises:
         SchemaError: the fields of a group have different rates.
@@ -559,12 +559,12 @@ def _default_from_json(data: Any, field: Field) -> Any:
 
 
 def arguments_of(fields: Sequence[Field]) -> list[str]:
-    """List the names of the constructor arguments of a rebuilt class, one per field.
+    """List the names of the constructor arguments of a class rebuilt from its fields, one per field.
 
     attrs strips leading underscores. The full name is kept if stripping would yield a keyword or a duplicate.
 
     Raises:
-        SchemaError: the name of a field is not a valid name of an attribute, or occurs twice.
+        SchemaError: the name of a field is not a valid attribute name, or occurs twice.
     """
     shortened = [field.name.lstrip("_") for field in fields]
     taken = {*keyword.kwlist, "self"}

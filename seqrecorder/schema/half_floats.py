@@ -1,7 +1,7 @@
-"""float16 and bfloat16 beside float32, with the bits of every NaN kept.
+"""Conversion between float32 and the 16-bit types float16 and bfloat16, with NaNs converted by their bits.
 
-A cast quiets signalling NaNs on some processors, so NaNs are converted by their bits. `codec.graph_ops.narrow` is the
-same in a graph.
+On some processors, a cast quiets signalling NaNs, which changes their bits. `codec.graph_ops.narrow` does the same
+conversion in a graph.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def widen(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Narrow float32 values, the inverse of `widen`; NaNs are converted by their bits, which a cast may change."""
+    """Narrow float32 values to `dtype`, undoing `widen`; NaNs are converted by their bits, which a cast can change."""
     with np.errstate(all="ignore"):
         narrowed: NDArray[Any] = values.astype(dtype)
     nan = np.isnan(values)
@@ -47,7 +47,7 @@ def narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     wide = values[nan].view(np.uint32)
     if dtype.name == "bfloat16":
         bits = wide >> 16
-        bits |= np.where((bits & 0x7F) == 0, np.uint32(0x40), np.uint32(0))  # else it would become an infinity
+        bits |= np.where((bits & 0x7F) == 0, np.uint32(0x40), np.uint32(0))  # otherwise it would become an infinity
     else:
         fraction = (wide >> 13) & _F16_FRACTION
         fraction = np.where(fraction == 0, np.uint32(0x200), fraction)

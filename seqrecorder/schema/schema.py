@@ -1,6 +1,6 @@
-"""`Schema`: the stored fields of a record class, as a value to compare, serialize and rebuild.
+"""`Schema`: the stored fields of a record class, as a value that can be compared, serialized and rebuilt.
 
-Encoding and decoding are in the codec, which the `__init__` of the package sets.
+The codec encodes and decodes records; the `__init__` of the package sets it as `Schema.codec_factory`.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ class Schema:
             by: column or columns whose values group rows into records; None if each row is a record.
             order: column or columns that sort the rows of a group; None keeps their order.
             name: name of the class.
-            key: column that identifies a record; None for the column of `by`, or for a guess without `by`.
+            key: column that identifies a record; None for the column of `by` or, without `by`, for a guess.
             columns: names of the columns of a CoNLL file, with None for each column to skip. Default: the names of
                 CoNLL-U if there are ten columns, otherwise numbered names.
 
         Raises:
-            OptionError: a named column does not exist, there are no rows, or no column fits a field.
+            OptionError: a named column does not exist, there are no rows, or no column can become a field.
             SourceError: a file cannot be read, or the dictionaries do not form a table.
         """
         return cls.inference(source, by=by, order=order, name=name, key=key, columns=columns)
@@ -193,11 +193,11 @@ class Schema:
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """Rate of each alignment group that has one: the group that it follows, and its steps per step."""
+        """Mapping of each alignment group with a rate to a pair: the group that it follows, and the rate."""
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
-        """Return the schema without rates, for cutting: `per_step` steps of a field become rows of a single step."""
+        """Return the schema without rates, for cutting: `per_step` steps of a field become the rows of one step."""
         fields = list(self.fields)
         for number, field in enumerate(fields):
             if field.is_list and field.group in self.rates:
@@ -302,7 +302,7 @@ class Schema:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the fields as in `to_dict`; it does not depend on the name of the class."""
+        """SHA-256, in hexadecimal, of the fields as `to_dict` returns them, without the name of the class."""
         canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -349,7 +349,7 @@ class Schema:
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return the schema to read records with that `load` will complete: new deferred fields are optional."""
+        """Return the schema to read records that `load` will complete, in which new deferred fields are optional."""
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None
@@ -371,7 +371,7 @@ class Schema:
 
     @property
     def sequence_features(self) -> dict[str, Any]:
-        """Parsing spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
+        """Parsing spec of the feature lists, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
         return self._codec.features()[1]
 
     def encode(self, record: Any) -> bytes:

@@ -120,14 +120,14 @@ def _value(value: Any) -> str:
         return _floats(array.astype(np.float32).tolist())
     if array.dtype.kind == "f" and array.ndim == 0 and np.isfinite(array):
         return repr(float(array))
-    # As bits: decimal text loses NaN payloads, and not every time unit has a constructor.
+    # Write the bits, since decimal text loses NaN payloads, and not every time unit has a constructor.
     width = f"u{min(array.itemsize, 8)}"
     bits = array.reshape(-1).view(width).tolist()
     return f'np.array({bits}, "{width}").view("{array.dtype.name}").reshape({array.shape})' + "[()]" * (array.ndim == 0)
 
 
 def _floats(value: Any) -> str:
-    """Write nested lists of floats as text, for bfloat16, which numpy lacks; NaN payloads are lost."""
+    """Write nested lists of floats as text, used for bfloat16, which numpy lacks; NaN payloads are lost."""
     if isinstance(value, list):
         return f"[{', '.join(map(_floats, value))}]"
     return repr(value) if math.isfinite(value) else f'float("{value}")'

@@ -1,6 +1,6 @@
-"""Checks that text is UTF-8: of values to write, and of text from files.
+"""Checks that text is valid UTF-8, both in values to write and in text from files.
 
-Texts of records are checked where they are read, in `codec.flat_values`.
+Text in stored records is checked where it is read, in `codec.flat_values`.
 """
 
 from __future__ import annotations

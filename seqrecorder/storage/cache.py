@@ -1,4 +1,4 @@
-"""Local cache of datasets at URLs: bounded, checked, and shared by all processes.
+"""Local cache of datasets at URLs, which is limited in size, checked, and shared by all processes.
 
 The cache has one directory per URL and manifest, so readers of one manifest never see files of another. Files are
 fetched on demand, checked, and renamed into place. A file stays until the last process that requested it ends, since
@@ -52,7 +52,7 @@ LIMIT = "SEQRECORDER_CACHE_BYTES"
 _EARLIER = 8  # earlier manifests to search for reusable files; searching thousands takes longer than fetching
 _READERS, _LIST, _COUNTED = ".readers", "files", ".counted"
 _MOST_BYTES = 100 << 30  # default size of the cache
-_TRIES = 2  # downloads of a file whose digest is wrong
+_TRIES = 2  # attempts to download a file whose digest is wrong
 
 
 @attrs.frozen
@@ -109,7 +109,7 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted], *, veri
         store: location of the dataset.
         directory: directory from `cached`.
         files: files to fetch.
-        verify: whether to compare the digests of files in the cache as well, and fetch damaged ones again.
+        verify: whether to check the digests of files in the cache, too, and fetch damaged ones again.
 
     Raises:
         ShardReadError: a file cannot be fetched, or differs from the manifest.
@@ -156,7 +156,7 @@ def _latest(directory: Path) -> list[Path]:
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
-    """Link a file from the directory of an earlier manifest, if such a directory has one with the same contents."""
+    """Link a file from the directory of an earlier manifest, if one of them has a file with the same contents."""
     for known in earlier:
         with contextlib.suppress(OSError):
             if has_digest(known / file.name, file.sha256):
@@ -228,7 +228,7 @@ def _reader_of(root: Path, process: int) -> _Reader:
 def fetch(
     store: Place, directory: Path, files: Sequence[Wanted], *, done: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Fetch the files that are missing in a directory or do not have their digest, several at a time.
+    """Fetch the files that are missing from a directory or have a wrong digest, several at a time.
 
     Args:
         store: place to fetch from.
@@ -238,7 +238,7 @@ def fetch(
 
     Raises:
         ShardReadError: a file cannot be fetched, or differs from the manifest.
-        ShardWriteError: the disk is full, or failed.
+        ShardWriteError: the disk is full or has failed.
     """
 
     def bring(file: Wanted) -> None:
@@ -251,7 +251,7 @@ def fetch(
 def _fetch_one(store: Place, target: Path, file: Wanted) -> None:
     with writing("fetch into", target), _alone(target):
         if has_digest(target, file.sha256):
-            return  # it is intact, or another process fetched it meanwhile
+            return  # it is intact, or another process has fetched it by now
         part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
             for attempt in range(_TRIES):
@@ -287,11 +287,11 @@ def _alone(target: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)  # a waiting process finds the file, or fetches it as well
+            path.unlink(missing_ok=True)  # a waiting process finds the file, or fetches it, too
 
 
 def _reserve(root: Path, url: str, needed: int) -> None:
-    """Reserve bytes, making room if needed; a running total saves listing the cache each time."""
+    """Reserve bytes, making room if needed; a running total avoids listing the cache for every reservation."""
     most, counted = _most_bytes(), root / _COUNTED
     try:
         total = int(counted.read_text()) + needed

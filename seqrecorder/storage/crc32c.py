@@ -42,8 +42,8 @@ _ONES = 0xFFFFFFFF
 _OCTETS = 256
 _START = 4  # bytes at the start of a span that the initial register of ones inverts
 _FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
-"""Distances in bytes by which a byte can be moved forward. Each tuple is from a sparse multiple of the polynomial: its
-largest exponent minus each of the others."""
+"""Distances in bytes by which folding can move a byte forward. Each tuple comes from a sparse multiple of the
+polynomial: its largest exponent minus each of the other exponents."""
 
 
 _LEAST_SCALE = 2
@@ -66,7 +66,7 @@ def _crc_table() -> NDArray[np.uint32]:
 
 
 OCTET_TABLE = _crc_table()
-"""CRC register after each byte, starting from zero."""
+"""CRC register after each possible byte, starting from zero."""
 
 
 def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -191,7 +191,7 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 
 
 def _of_short(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int = _LOOKED_UP) -> NDArray[np.uint32]:
-    """Compute the register after each span of less than _LONG bytes."""
+    """Compute the register after each span; spans have fewer than _LONG bytes."""
     out = np.empty(lengths.size, np.uint32)
     group_of = np.cumsum(lengths + _BLOCK) // size
     cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
@@ -254,7 +254,7 @@ def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]
 
 @functools.cache
 def _moved() -> NDArray[np.uint32]:
-    """Tabulate the register after each of its bytes and 0, 1, ... blocks of zeros: `(blocks, 4, 256)`, flat."""
+    """Tabulate the register after each of its bytes and 0, 1, ... blocks of zeros: `(blocks, 4, 256)`, flattened."""
     octets = np.arange(_OCTETS, dtype=np.uint32)
     table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
     table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
@@ -416,13 +416,13 @@ def _header(size: int) -> bytes:
 
 
 _TOGETHER = 1 << 22  # bytes to check at a time: more bytes need fewer operations per byte
-_COMPILED_FROM = 4096  # mean bytes of a frame above which compiled code is faster without a joint copy
+_COMPILED_FROM = 4096  # mean bytes of a frame above which compiled code is faster without a copy of all frames
 
 
 def damaged_frames(
     data: NDArray[np.uint8], starts: Places, stops: Places, *, together: int = _TOGETHER
 ) -> NDArray[np.bool_]:
-    """Return the mask of the frames with a wrong CRC of length or data.
+    """Return the mask of the frames in which the CRC of the length or of the data is wrong.
 
     >>> frame = np.frombuffer(bytes.fromhex("0300000000000000b099490e6162636e57f121"), np.uint8)
     >>> damaged_frames(frame, np.array([12]), np.array([15]))
@@ -460,7 +460,7 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
 
 
 def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return the mask of damaged frames like `damaged_frames`, for frames that need not be adjacent."""
+    """Return the mask of damaged frames as `damaged_frames` does, for frames that need not be adjacent."""
 
     def stored(places: Places) -> NDArray[np.uint32]:
         return np.ascontiguousarray(data[places[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "manifest.json"
-"""File name of the manifest, which is written last."""
+"""File name of the manifest of a dataset, which is written after all other files."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
-"""File name of the hashes of all keys, which speed up appends; they can be rebuilt."""
+"""Name of the file with the hashes of all keys, which speeds up appends and can be rebuilt."""
 
 STATISTICS = f".{MANIFEST}.statistics"
-"""File name of the stored statistics of a dataset; they can be rebuilt."""
+"""Name of the file with the stored statistics of a dataset, which can be rebuilt."""
 
 BESIDE_MANIFEST = frozenset((KEY_INDEX, STATISTICS))
 """Names of the files that depend on the manifest."""
@@ -64,7 +64,7 @@ ASSETS = "assets"
 """Name of the directory of the user's own files."""
 
 EXAMPLES_CSV = "examples.csv"
-"""File name of the list of a split's records, which is written on request."""
+"""Name of the CSV file that lists the records of a split, which is written only on request."""
 
 _RECORDS = ".tfrecord"
 _LENGTHS = ".lengths"
@@ -72,7 +72,7 @@ _LENGTHS = ".lengths"
 _NAME_BYTES = 100  # leaves room for "-g0001-00000-of-00008.tfrecord" within the usual limit of 255
 _COMPONENT_BYTES = 255  # limit of common file systems
 
-# Characters that look like a slash, a backslash or a dot. U+30CE and U+4E3F do as well, but they are ordinary letters
+# Characters that look like a slash, a backslash or a dot. U+30CE and U+4E3F do, too, but they are ordinary letters
 # of Japanese and Chinese.
 _LOOK_ALIKES = frozenset(
     "\u2044\u2215\u29f8\u2571\u27cb\uff0f\u1735"  # slash
@@ -106,7 +106,7 @@ def check_name(name: str, what: str) -> str:
 
     Args:
         name: name from the user, or from a user's file.
-        what: kind of object, for messages; `"split"` also refuses names that a dataset reserves.
+        what: kind of object, for messages; for `"split"`, names that a dataset reserves are also refused.
 
     Returns:
         The name, unchanged.
@@ -198,7 +198,7 @@ def examples_name(generation: int = 0) -> str:
     ('examples.csv', 'examples-g0001.csv')
 
     Args:
-        generation: number of the write, as in `shard_name`.
+        generation: number of earlier appends and overwrites in place, as in `shard_name`.
     """
     return f"examples-g{generation:04d}.csv" if generation else EXAMPLES_CSV
 
@@ -281,7 +281,7 @@ def is_special(path: Path) -> bool:
     try:
         mode = path.stat().st_mode  # a single call, since the file may vanish between two
     except (OSError, ValueError):
-        return False  # opening it will raise the reason
+        return False  # opening it will raise an error with the reason
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
@@ -303,7 +303,7 @@ def _escape(root: Path, relative: object) -> str | None:
 
 
 def _problems(name: str, limit: int) -> Iterator[str]:
-    """Yield the reasons why a name is not a plain component, to follow "got"; callers use only the first."""
+    """Yield the reasons why a name is not a plain component, worded to follow "got"; callers use only the first."""
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -359,7 +359,7 @@ def local_path(path: Any) -> Path:
         path: path, as text or a path object.
 
     Raises:
-        OptionError: the argument is a URL, not a path, or not valid UTF-8, which TensorFlow requires.
+        OptionError: the argument is a URL, is not a path, or is not valid UTF-8, which TensorFlow requires.
     """
     text = _checked(path)
     home = os.path.expanduser(text)  # noqa: PTH111 - pathlib raises if there is no home
@@ -454,12 +454,12 @@ def local_pattern(path: Any) -> str:
     '/data/a*.tfrecord'
 
     Raises:
-        OptionError: the pattern is a URL, not a path, or not valid UTF-8.
+        OptionError: the pattern is a URL, is not a path, or is not valid UTF-8.
     """
     text = _checked(path)
     if text.startswith("~"):
         head, _, rest = text.partition("/")
-        return os.path.join(glob.escape(str(local_path(head))), rest)  # noqa: PTH118 - a pattern is no path
+        return os.path.join(glob.escape(str(local_path(head))), rest)  # noqa: PTH118 - a pattern is not a path
     return os.path.join(glob.escape(str(_working_directory(text))), text)  # noqa: PTH118 - as above
 
 
@@ -542,7 +542,7 @@ def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Pass the fault points before and after an operation.
+    """Pass one fault point before and one after the operation in the block.
 
     >>> with on_fault_point(print), faults_around("flush", "x"):
     ...     pass
@@ -583,7 +583,7 @@ def take_after(new: Path, old: Path, deputy: str) -> bool:
             exist, these files stay unchanged.
 
     Returns:
-        True if all owners are equal now; changing them requires privileges.
+        True if all owners are the same now; changing an owner requires privileges.
     """
     same = True
     # Bottom up, since a directory may become unreadable to us once its mode is set.
@@ -611,7 +611,7 @@ def _take(target: str | int, models: list[Path], directory: int | None = None) -
         with contextlib.suppress(OSError, AttributeError):  # Windows has no numeric owners
             os.chown(target, wanted.st_uid, wanted.st_gid, follow_symlinks=isinstance(target, int))
             same = True
-    if stat.S_IMODE(wanted.st_mode) != stat.S_IMODE(now.st_mode):  # last: chown clears bits
+    if stat.S_IMODE(wanted.st_mode) != stat.S_IMODE(now.st_mode):  # after chown, which clears bits
         os.chmod(target, stat.S_IMODE(wanted.st_mode))  # noqa: PTH101 - as above
     return same
 
@@ -718,7 +718,7 @@ class ReadAround(io.RawIOBase):
 
     Attributes:
         size: size in bytes.
-        unreadable: ranges of the unreadable bytes, in blocks of 64 KiB, in the order of reading.
+        unreadable: ranges of the unreadable bytes, widened to blocks of 64 KiB, in the order in which they were read.
 
     Raises:
         OSError: the file cannot be opened.
@@ -773,14 +773,14 @@ class ReadAround(io.RawIOBase):
 
     def close(self) -> None:
         """Close the file."""
-        if hasattr(self, "_file"):  # there is none if it could not be opened, and __del__ closes too
+        if hasattr(self, "_file"):  # it is missing if `open` failed, and `__del__` calls `close`, too
             self._file.close()
         super().close()
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-# File timestamps advance in ticks of 4 ms or more, and a file may change twice in a tick. A second is safely longer.
+# File timestamps advance in ticks of 4 ms or more, and a file may change twice in a tick. A second is long enough.
 _SETTLED_NS = 1_000_000_000
 
 
@@ -793,7 +793,7 @@ class FileState:
     Attributes:
         path: path of the file.
         status: size, modification and change times in nanoseconds, inode and device.
-        is_settled: True if the last change is so old that another change would get a different time.
+        is_settled: True if the last change is old enough that another change would get a different timestamp.
     """
 
     path: Path
@@ -823,7 +823,7 @@ class FileState:
 def remember(most: int) -> Callable[[F], F]:
     """Build a decorator that caches the results of a function of a path.
 
-    A result is reused while the file is unchanged; for a file that was modified moments ago, it is not cached.
+    A result is reused while the file is unchanged. If the file was modified moments ago, the result is not cached.
 
     >>> import os, pathlib
     >>> @remember(most=16)
@@ -881,7 +881,7 @@ _NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK,
 def error_at(
     kind: type[DatasetError], doing: str, path: str | os.PathLike[str], error: OSError, advice: str = ""
 ) -> DatasetError:
-    """Build an error of seqrecorder with the message and errno of an OSError.
+    """Build a seqrecorder error with the message and errno of an OSError.
 
     >>> error = error_at(ShardWriteError, "write shard", "x", OSError(errno.EIO, "Input/output error"))
     >>> str(error), error.errno == errno.EIO
@@ -889,7 +889,7 @@ def error_at(
 
     Args:
         kind: class of the new error.
-        doing: failed operation, to follow "cannot".
+        doing: failed operation, worded to follow "cannot".
         path: file or directory.
         error: error from the system.
         advice: next step for the user.
@@ -912,7 +912,7 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
     ...     pass
 
     Args:
-        doing: operation, to follow "cannot".
+        doing: operation, worded to follow "cannot".
         path: file or directory.
 
     Raises:
@@ -927,7 +927,7 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def advice_on(number: int | None) -> str:
-    """Return advice on a failed operation for the end of a message; empty if there is none.
+    """Return advice on a failed operation for the end of a message, or an empty string if there is none.
 
     >>> advice_on(errno.ENOSPC)
     'free some space or write elsewhere'
@@ -967,7 +967,7 @@ def sync_file(path: str | os.PathLike[str]) -> None:
 
 
 def start_sync(path: str | os.PathLike[str]) -> None:
-    """Start writing a file's bytes to the disk, so that a later `sync_file` waits for less.
+    """Start writing a file's bytes to the disk, so that a later `sync_file` has less to wait for.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -977,7 +977,8 @@ def start_sync(path: str | os.PathLike[str]) -> None:
         path: path of the file.
 
     Raises:
-        OSError: the file cannot be opened or written. The system may report this only once, so do not use the file.
+        OSError: the file cannot be opened or written. The system may report a failed write only once, so do not use
+            the file.
     """
     with _syncable(path) as descriptor:
         call = _call_to_write()
@@ -1005,7 +1006,7 @@ def _syncable(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = None) -> None:
-    """Wait until the names in a directory are on the disk.
+    """Wait until the entries of a directory are on the disk.
 
     >>> sync_directory(".")
 
@@ -1126,7 +1127,7 @@ def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) ->
 def replace_file(
     path: str | os.PathLike[str], data: bytes, *, descriptor: int | None = None, like: str | None = None
 ) -> None:
-    """Replace or create a file atomically: readers, and a crash, see either the old bytes or the new ones.
+    """Replace or create a file atomically: readers see either the old bytes or the new ones, even after a crash.
 
     The new file keeps the mode of the old one, and its owner where permitted. For a published dataset, call this inside
     `exclusive`.
@@ -1144,7 +1145,7 @@ def replace_file(
         like: name of a file in the same directory that is the model for mode and owner if there is no old file.
 
     Raises:
-        ShardWriteError: the file could not be written; the old file stays.
+        ShardWriteError: the file could not be written; the old file is kept.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}{REPLACING}{secrets.token_hex(8)}")
@@ -1173,13 +1174,13 @@ def replace_file(
 
 @contextlib.contextmanager
 def replaced_file(path: Any) -> Iterator[Path]:
-    """Yield a temporary path; its file replaces `path` when the block ends.
+    """Yield a temporary path; the file written there replaces `path` when the block ends without an error.
 
     Args:
         path: path of the file to create or replace.
 
     Raises:
-        ShardWriteError: the disk is full, or failed; the old file stays.
+        ShardWriteError: the disk is full or has failed; the old file is kept.
     """
     file = local_path(path)
     # The suffix stays, since it selects the compression.
@@ -1219,7 +1220,7 @@ def unsealed(document: Any) -> dict[str, Any]:
 
 
 class FileDigest:
-    """SHA-256 of a growing file, computed in passes by a thread, each over the bytes appended since the last pass.
+    """SHA-256 of a growing file, computed by threads in passes, each over the bytes appended since the last pass.
 
     The bytes are read back from the file, so the digest covers what other readers see. Each pass also starts the sync
     to the disk. The system reports a failed sync only once, so the error is stored for the writer.
@@ -1270,7 +1271,7 @@ class FileDigest:
             self._read_on()
         try:
             start_sync(self._path)
-        except FileNotFoundError:  # `finish` raises it as well
+        except FileNotFoundError:  # `finish` raises it, too
             return
         except OSError as error:
             self._failure = error
@@ -1331,7 +1332,7 @@ def sha256(path: str | os.PathLike[str]) -> str:
 
 
 def has_digest(path: Path, digest: str) -> bool:
-    """Check whether a file has this SHA-256; False if it is missing or cannot be read."""
+    """Check whether a file exists, can be read and has this SHA-256."""
     try:
         FileState.of(path)  # raises an error for pipes, which would block
         return sha256(path) == digest
@@ -1344,7 +1345,7 @@ _NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not tho
 
 
 def read_lengths(path: Path, groups: int, records: int, digest: str | None = None) -> NDArray[np.int64]:
-    """Read the lengths file of a shard as int64 (records, groups).
+    """Read the lengths file of a shard as an int64 array of shape `(records, groups)`.
 
     Args:
         path: path of the lengths file.
@@ -1371,7 +1372,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 
 
 def check_lengths(path: Path, digest: str) -> None:
-    """Raise `ShardReadError` unless a lengths file has this SHA-256; the digest is cached by the state of the file."""
+    """Raise `ShardReadError` unless a lengths file has this SHA-256, which is cached until the file changes."""
     try:
         actual = _digest(path)
     except ShardReadError as error:

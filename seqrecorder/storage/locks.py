@@ -58,7 +58,7 @@ class Held:
     descriptor: int | None
 
     def entries(self, relative: str = "") -> dict[str, Kind]:
-        """List the kind of each entry of a directory, by name; empty if the directory does not exist."""
+        """Map the name of each entry of a directory to its kind; return an empty mapping if there is no directory."""
         try:
             with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
                 return {entry.name: _kind(entry) for entry in entries}
@@ -99,7 +99,7 @@ class Held:
             os.mkdir(name, dir_fd=at)
 
     def take(self, source: Path, relative: str) -> None:
-        """Move a file into the directory, under a free name.
+        """Move a file into the directory, under a name that is not in use.
 
         Raises:
             ShardWriteError: the file cannot be moved.
@@ -112,7 +112,7 @@ class Held:
         """Replace or create a file at the top level of the directory, as `replace_file` does.
 
         Raises:
-            ShardWriteError: the file could not be written; the old file stays.
+            ShardWriteError: the file could not be written; the old file is kept.
         """
         replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
 
@@ -143,7 +143,7 @@ class Held:
         return True
 
     def sync(self, relative: str = "") -> None:
-        """Wait until the names in a directory are on the disk.
+        """Wait until the entries of a directory are on the disk.
 
         Raises:
             ShardWriteError: the directory cannot be opened or synced.
@@ -159,7 +159,7 @@ class Held:
 
     @contextlib.contextmanager
     def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
-        """Yield the last component of a path and a descriptor of its directory; on Windows, the path and None."""
+        """Yield the last component of a path and a descriptor of its directory (on Windows, the full path and None)."""
         *parents, name = _components(relative)
         with self._opened(parents) as directory:
             if isinstance(directory, int):
@@ -169,7 +169,7 @@ class Held:
 
     @contextlib.contextmanager
     def _opened(self, names: Sequence[str]) -> Iterator[int | Path]:
-        """Yield a descriptor of a directory inside this one; on Windows, its path."""
+        """Yield a descriptor of a directory inside this one (on Windows, its path)."""
         if self.descriptor is None:
             directory = self.path.joinpath(*names)
             if names and directory.is_symlink():
@@ -206,10 +206,10 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 @contextlib.contextmanager
 def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
-    """Lock an existing dataset for append or overwrite in place; wait until the lock is free.
+    """Lock an existing dataset for an append or an overwrite in place; wait until the lock is free.
 
-    Do not call `Staging.publish` inside the block, since it takes the lock itself to overwrite. Without locks in the
-    operating system or file system, there is no protection.
+    Do not call `Staging.publish` inside the block, since it takes the lock itself to overwrite. If the
+    operating system or the file system has no locks, there is no protection.
 
     >>> with exclusive(".") as held:
     ...     held.path
@@ -241,7 +241,7 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
                 locked.remove([name])
         yield locked
     finally:
-        if process == os.getpid():  # else a forked child, whose parent still works
+        if process == os.getpid():  # otherwise this is a forked child, whose parent still works
             unlock(descriptor)
 
 
@@ -253,7 +253,7 @@ def _lock_published(directory: Path) -> tuple[int | None, bool]:
             with faults_around("lock", directory):
                 descriptor = lock(directory, wait=True)
         except BaseException as error:
-            # Else this process would keep the lock, and deadlock with itself the next time.
+            # Otherwise this process would keep the lock, and deadlock with itself the next time.
             unlock(descriptor)
             if isinstance(error, DatasetError) or not isinstance(error, OSError):
                 raise
@@ -275,7 +275,7 @@ def lock(directory: Path, *, wait: bool) -> int | None:
         wait: whether to wait until the lock is free.
 
     Returns:
-        A descriptor that holds the lock, for `unlock`; None if there are no locks.
+        A descriptor that holds the lock, for `unlock`; None if the system has no locks.
 
     Raises:
         BlockingIOError: the lock is taken, and `wait` is False.
@@ -331,7 +331,7 @@ def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
 
 
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
-    """Remove a directory if its lock is free, because its owner must have been killed; do nothing without locks."""
+    """Remove a directory if its lock is free, since its owner must have been killed; without locks, do nothing."""
     try:
         descriptor = lock(directory, wait=False)
     except OSError:

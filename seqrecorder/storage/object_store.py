@@ -1,4 +1,4 @@
-"""Object stores and other remote places, by URL, through fsspec.
+"""Object stores and other remote places, accessed by URL through fsspec.
 
 A place has named objects, which are written atomically and never renamed. One object, the manifest, is replaced only if
 it is unchanged since it was read. Like file operations, every request goes through fault points, so that tests can make
@@ -69,7 +69,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Build the place of a URL, which need not exist; the URL of a manifest means its dataset.
+        """Build the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
 
         Raises:
             OptionError: fsspec does not know the scheme, or the package for it is not installed.
@@ -81,7 +81,7 @@ class Place:
             raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
         try:
             files, root = url_to_fs(plain)
-        except Exception as error:  # store clients raise their own kinds of errors here as well
+        except Exception as error:  # store clients raise their own kinds of errors here, too
             raise OptionError(f"{url!r}: cannot be opened: {error}") from error
         if not plain.partition("://")[2].strip("/"):
             raise OptionError(f"{url!r}: expected the URL of a dataset, got a bucket or root; append a name")
@@ -91,7 +91,7 @@ class Place:
         return self.url
 
     def is_same(self, other: Place) -> bool:
-        """Check whether two URLs name the same place; a store may have several schemes."""
+        """Check whether two URLs name the same place, even if they use different schemes of one store."""
         return (type(self.files), self.root) == (type(other.files), other.root)
 
     def at(self, name: str) -> str:
@@ -99,7 +99,7 @@ class Place:
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """List the properties of each object, by name; some stores list a new object only after a delay.
+        """Map the name of each object to its properties; some stores list a new object only after a delay.
 
         Raises:
             DatasetError: the place cannot be listed.
@@ -220,7 +220,10 @@ class Place:
             self.files.pipe_file(path, data)
 
     def _write_at_generation(self, path: str, data: bytes, generation: str) -> None:
-        """Write an object of Google Cloud Storage if its generation matches; gcsfs only supports exclusive creation."""
+        """Write an object of Google Cloud Storage if its generation matches.
+
+        This makes the request itself, since gcsfs supports only exclusive creation.
+        """
         bucket, name, _ = self.files.split_path(path)
         seam = secrets.token_hex(16)
         head = f"--{seam}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps({'name': name})}\r\n"

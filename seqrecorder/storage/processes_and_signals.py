@@ -79,7 +79,7 @@ def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Map a function over items in threads; the first error cancels the rest, and is raised.
+    """Map a function over items in threads; the first error cancels the remaining calls and is raised.
 
     >>> in_threads(abs, [1, -2])
     [1, 2]
@@ -104,8 +104,8 @@ def ahead(
 
     Args:
         work: function to call in threads; worthwhile only if most of it releases the GIL.
-        items: items, read by this thread, one ahead per worker thread. An error of the iterator is raised after the
-            items before it.
+        items: items, which this thread reads ahead, one per worker thread. An error of the iterator is raised after the
+            results of the items before it.
         threads: number of threads; 0 processes each item on demand. None starts one per core.
         size: function that returns the bytes of an item, to bound the memory of the items in flight; a large item is
             processed on demand.
@@ -154,7 +154,7 @@ class Progress:
         show: True forces the bar, False hides it. None shows it if tqdm is installed and stderr is a terminal or a
             notebook.
         label: name of the task.
-        unit: what is counted.
+        unit: plural noun for what is counted.
 
     Raises:
         OptionError: `show` is not a bool or None, or is True without tqdm.
@@ -192,7 +192,7 @@ class Progress:
         self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
-        """Add to the count of finished records; thread-safe."""
+        """Add to the count of finished records, from any thread."""
         with self._lock:
             self._draw(lambda bar: bar.update(count))
 
@@ -211,7 +211,7 @@ class Progress:
 
 # Processes that share work --------------------------------------------------------------------------------
 
-_WORTH_SECONDS = 2.0  # remaining work that is worth processes: starting one takes 0.4 s of a core
+_WORTH_SECONDS = 2.0  # remaining work that justifies processes: starting one takes 0.4 s of a core
 
 _LOOK_SECONDS = 0.5  # interval at which a child checks whether its parent is alive
 _END_SECONDS = 10  # time for a child to end by itself before it is killed
@@ -232,7 +232,7 @@ serve(items, answers, int(sys.argv[1]))
 
 
 def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[T, Future[R]], None, None]:
-    """Map a function over items in order, in processes if much work remains; yield items and futures.
+    """Map a function over items in order, in processes if much work remains; yield each item and its future.
 
     Close the generator (`contextlib.closing`) to kill the processes immediately, even while they work.
 
@@ -302,7 +302,7 @@ class Child:
         """Call a function with an item in the child; return its result, or raise its error.
 
         Args:
-            work: function in a module, or a `functools.partial` of one; sent only if it changes.
+            work: function in a module, or a `functools.partial` of one; sent only if it differs from the last one.
             item: argument of the function, which is pickled.
 
         Raises:
@@ -343,7 +343,7 @@ class Child:
 
 
 def serve(items: IO[bytes], answers: IO[bytes], parent: int) -> None:
-    """Process items in a child until the parent closes the pipe, or has ended.
+    """Process items in a child until the parent closes the pipe or ends.
 
     Args:
         items: pipe from the parent.
@@ -378,7 +378,7 @@ def portable(error: BaseException) -> BaseException:
     """Return the error if it can be pickled, otherwise a `SourceError` with its text."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
-    except Exception:  # noqa: BLE001 - the class of the error may raise any
+    except Exception:  # noqa: BLE001 - the class of the error may raise any error
         return SourceError(f"{type(error).__name__}: {error}")
     return error
 
@@ -488,7 +488,7 @@ def _of_process(process: int) -> Path:
     directory, descriptor = locked_directory(lambda: Path(tempfile.mkdtemp(prefix=_PREFIX)))
 
     def remove() -> None:
-        if os.getpid() == process:  # else a forked child, whose parent still reads the files
+        if os.getpid() == process:  # otherwise this is a forked child, whose parent still reads the files
             shutil.rmtree(directory, ignore_errors=True)
             unlock(descriptor)
 
@@ -499,7 +499,7 @@ def _of_process(process: int) -> Path:
 def _remove_left_over() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not _NAME.fullmatch(path.name):
-            continue  # not created by this process
-        with contextlib.suppress(OSError):  # removed meanwhile
+            continue  # not a name that `mkdtemp` creates
+        with contextlib.suppress(OSError):  # removed in the meantime
             if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
                 remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))

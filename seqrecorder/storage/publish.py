@@ -1,7 +1,7 @@
-"""Atomic publication: a dataset's directory is complete or absent.
+"""Atomic publication: a dataset's directory is either complete or absent.
 
 Everything is written to a hidden staging directory beside the destination, synced, and published by one rename that
-never replaces anything; to overwrite a dataset, the two directories are exchanged.
+never replaces anything; to overwrite a dataset, the old and the new directory are exchanged.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES
 
 
 def exchange_now(one: Path, other: Path) -> int:
-    """Exchange two directories atomically; return an errno, 0 for success.
+    """Exchange two directories atomically; return 0, or the errno of a failure.
 
-    Linux uses renameat2, macOS renamex_np, if both directories are on one file system that supports it.
+    This uses renameat2 on Linux and renamex_np on macOS; both directories must be on one file system that supports it.
     """
     if sys.platform == "win32":
         return errno.ENOSYS
@@ -84,7 +84,7 @@ class PartsDirectory:
     '/data/corpus.parts'
 
     Attributes:
-        destination: absolute path of the future dataset, symbolic links resolved.
+        destination: absolute path of the future dataset, with symbolic links resolved.
         only: name of the part whose attempts count, or common prefix of several parts; None for all.
     """
 
@@ -116,7 +116,7 @@ class PartsDirectory:
         return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in complete]
 
     def note(self, identity: str) -> None:
-        """Write a durable note with the identity of the dataset to publish, and its attempts.
+        """Write a durable note with the identity of the dataset to publish, and the names of its attempts.
 
         Raises:
             ShardWriteError: the note cannot be written.
@@ -125,14 +125,14 @@ class PartsDirectory:
         replace_file(self.path / _RECORD, text.encode())
 
     def noted(self) -> str | None:
-        """Read the last identity that `note` wrote; None if there is none."""
+        """Read the last identity that `note` wrote; return None if there is none."""
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
         """Remove the noted attempts, and all unfinished ones; attempts that are still running fail with an error.
 
         The note is removed last, so that a later commit resumes if this process is killed. An attempt completed after
-        the note was written stays, and a warning names it.
+        the note was written is kept, and a warning names it.
 
         Raises:
             ShardWriteError: an attempt cannot be moved out of the way.
@@ -157,7 +157,7 @@ class PartsDirectory:
                 self.path.rmdir()
 
     def _remove(self, path: Path) -> None:
-        away = self.path / f".removed-{secrets.token_hex(8)}"  # atomic: it cannot be completed meanwhile
+        away = self.path / f".removed-{secrets.token_hex(8)}"  # atomic: the attempt cannot be completed in the meantime
         with writing("remove", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
             path.rename(away)
         with faults_around("remove", away), contextlib.suppress(OSError):
@@ -198,7 +198,7 @@ class Staging:
     ['corpus', 'corpus/manifest.json']
 
     Leaving the block without `publish`, with or without an exception, removes the staging directory and nothing else.
-    The next `Staging` for the same destination removes the remains of a killed process; without locks, they stay.
+    The next `Staging` for the same destination removes what a killed process left behind, if the system has locks.
 
     Args:
         destination: path of the new dataset, which may be an empty directory. A symbolic link to a directory means that
@@ -207,12 +207,12 @@ class Staging:
             has no such option.
 
     Attributes:
-        destination: absolute path of the destination, symbolic links resolved.
+        destination: absolute path of the destination, with symbolic links resolved.
         path: path of the staging directory, once the block is entered.
 
     Raises:
-        DatasetExistsError: on entering the block: the destination exists already.
-        ShardWriteError: on entering the block: the staging directory cannot be created.
+        DatasetExistsError: the destination exists already; raised on entering the block.
+        ShardWriteError: the staging directory cannot be created; raised on entering the block.
     """
 
     def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool | None = False) -> None:
@@ -221,7 +221,7 @@ class Staging:
         self._descriptor: int | None = None
         self._process = os.getpid()
         self._is_published = self._is_inside = False
-        # A dangling link is not resolved, and refused later. For a link to a directory, its target is replaced.
+        # A dangling link is not resolved here, and is refused later. For a link to a directory, its target is replaced.
         absolute = local_path(destination)
         dangles = os.path.islink(absolute) and not os.path.exists(absolute)  # noqa: PTH110, PTH114 - no for any OSError
         self.destination = absolute if dangles else Path(os.path.realpath(absolute))
@@ -257,8 +257,8 @@ class Staging:
 
         Returns:
             True if the dataset is durably at the destination. False if the directory there cannot be replaced: the
-            system cannot exchange directories, files must stay, the directory is a mount point, or its owner would
-            change. Then the destination is unchanged, and the files in `path` are synced, for the caller to move.
+            system cannot exchange directories, some files must stay, the directory is a mount point, or its owner would
+            change. Then the destination is unchanged, and the files in `path` are synced, ready for the caller to move.
 
         Raises:
             DatasetExistsError: the destination was filled in the meantime.
@@ -268,7 +268,7 @@ class Staging:
         if self.path == self.destination:
             raise OptionError(f"destination {self._spelling!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
-            # A writable directory keeps its owner; others can only be replaced.
+            # If an owner would change, a writable directory is filled instead of replaced, so that it keeps its owner.
             same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
             sync_tree(self.path)
             if not same or self._is_inside:
@@ -288,12 +288,12 @@ class Staging:
         try:
             with faults_around("rename", self.destination):
                 if sys.platform == "win32" and self.destination.is_dir():
-                    self.destination.rmdir()  # there, a rename does not even replace an empty directory
+                    self.destination.rmdir()  # on Windows, a rename does not replace even an empty directory
                 self.path.rename(self.destination)
             sync_directory(self.destination.parent)
         except BaseException as failure:
-            # After an error there must be no dataset. A flag would not suffice, since an interrupt may come between
-            # the rename and the assignment.
+            # After an error, no dataset may be left there. A flag would not suffice, since an interrupt may come
+            # between the rename and the assignment.
             if is_at(ours, self.destination):
                 with contextlib.suppress(OSError):
                     self.destination.rename(self.path)
@@ -322,7 +322,7 @@ class Staging:
                 if code:
                     return False
                 old = Held(self.path, locked.descriptor)
-                if over(old) is None:  # a foreign file was added meanwhile; raises if the directory was replaced
+                if over(old) is None:  # a foreign file has been added; raises if the directory was replaced
                     exchange_now(self.path, self.destination)
                     return False
                 sync_directory(self.destination.parent)
@@ -330,7 +330,7 @@ class Staging:
                 if is_at(ours, self.destination):
                     exchange_now(self.path, self.destination)
                 raise
-            # The new dataset is published, so failing to remove the old one is no error.
+            # The new dataset is published, so failing to remove the old one is not an error.
             self._is_published = True
             self._remove_replaced(old, known)
         return True
@@ -403,7 +403,10 @@ class Staging:
         return f".{name}{_INCOMPLETE}"
 
     def _create(self) -> None:
-        """Create the staging directory beside the destination, or inside if its parent is read-only or another disk."""
+        """Create the staging directory beside the destination.
+
+        If the parent of the destination is read-only or on another disk, create it inside the destination.
+        """
         homes = [self.destination.parent]
         if self.destination.is_dir():
             homes.append(self.destination)
@@ -455,7 +458,7 @@ class Staging:
         # After publishing, the path is free, or has the remains of the old dataset, which another user may own.
         if self.path != self.destination and not self._is_published:
             with contextlib.suppress(OSError):
-                for directory, _, _ in os.walk(self.path):  # with the modes of a dataset that is read-only
+                for directory, _, _ in os.walk(self.path):  # they may have the modes of a read-only dataset
                     os.chmod(directory, 0o700)  # noqa: PTH101 - it is text
                 _remove_tree(self.path)
         self._release()

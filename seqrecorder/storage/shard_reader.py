@@ -1,6 +1,6 @@
-"""Reading one shard: its records block by block, or by position, with their CRCs checked.
+"""Reading one shard: its records, block by block or by position, with CRC checks.
 
-Shards are written by `shard_writer`, frames are in `tfrecord`, and the lengths of the records are read in `files`.
+`shard_writer` writes shards, `tfrecord` walks over their frames, and `files` reads the lengths of their records.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _WIDEST = 16  # size of the widest number in bytes
 _PACKED = 1 << 16  # compressed bytes read at a time
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
-_MANY_RECORDS = 128  # records per block, within these limits
+_MANY_RECORDS = 128  # records per block, within the two limits above
 
 ALONE = 1 << 12
 """Block size at which large records are read one by one. Without compression, each record has its own buffer: it is
@@ -64,7 +64,7 @@ class _Plain:
         self._path, self._offset = path, 0
 
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
-        """Append the next bytes to the unread rest; return the buffer, with `ROOM` at its end, and its filled length.
+        """Append the next bytes to the unread rest; return the buffer, with `ROOM` spare bytes, and its filled length.
 
         The buffer starts `ahead` bytes after an aligned address.
         """
@@ -118,7 +118,7 @@ class _Packed:
 def block_for(mean: int) -> int:
     """Choose the block size in bytes for records of a mean size.
 
-    Small blocks stay in the cache; but decoding has a cost per block, so large records are read in larger blocks.
+    Small blocks stay in the cache, but decoding has a cost per block, so large records are read in larger blocks.
 
     >>> block_for(100), block_for(1 << 30)
     (1048576, 8388608)
@@ -180,7 +180,7 @@ def _one_by_one(path: Path) -> Iterator[Messages]:
             return
         wanted = _missing(head[:size].tobytes())
         stop = wanted - FOOTER
-        # Align the end of the record to the widest number. Then a buffer of numbers at its end is aligned as well,
+        # Align the end of the record to the widest number. Then a buffer of numbers at its end is aligned, too,
         # and an array can be a view of it.
         data, got = source.read(b"", wanted, -stop % _WIDEST)
         if size < HEADER or got < wanted:
@@ -198,7 +198,7 @@ def whole_records(messages: Messages) -> int:
 
 
 class DamageError(Exception):
-    """A frame is damaged."""
+    """Damage to a frame of a shard."""
 
 
 def _missing(rest: bytes) -> int:
@@ -300,7 +300,7 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
     Args:
         path: path of the shard.
         compression: compression of the shard.
-        done: number of records read before.
+        done: number of records read before the damage.
         message: reason to report if a second walk finds no damage.
     """
     dataset = path.parent.parent
@@ -310,7 +310,7 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
 
 
 def _first_loss(path: Path, compression: Compression) -> str:
-    """Describe the first damage of a shard; return an empty text if there is none."""
+    """Describe the first damage to a shard; return an empty string if there is none."""
     try:
         walk = walk_frames(path, compression)
     except ShardReadError as error:
@@ -322,7 +322,7 @@ def _first_loss(path: Path, compression: Compression) -> str:
 
 
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
-    """Read the first records of a shard, up to `count`."""
+    """Read up to `count` records from the start of a shard."""
     return next(iter(RecordReader(path, compression, count)), [])
 
 
@@ -331,7 +331,7 @@ _GAP = 1 << 14
 _RUN = 16 << 20
 """Bytes to read at a time, unless a record is larger."""
 _MAPPED = 8 << 20
-"""Bytes from which a record is mapped instead of read, so that a slice of it need not wait for the whole record."""
+"""Size in bytes from which a record is mapped instead of read, so that a slice need not wait for the whole record."""
 _READ_FIRST = 1 << 20  # bytes per read, so that a long record needs little memory
 _SHORT_STREAM = 1024  # records per window of a GZIP shard
 
@@ -346,7 +346,7 @@ def _is_framed_at(path: Path, start: int, stop: int) -> bool:
 
 
 class SoughtShard:
-    """Random access to the records of a plain shard.
+    """Random access to the records of an uncompressed shard.
 
     Args:
         path: path of the shard.
@@ -360,7 +360,7 @@ class SoughtShard:
         self.path, self.records, self.size, self.dataset = path, records, size, dataset
         try:
             self._file = PlacedFile(path)
-        except OSError as error:  # the file was removed meanwhile
+        except OSError as error:  # the file was removed in the meantime
             raise unreadable(self.path, error) from error
 
     @functools.cached_property
@@ -383,15 +383,17 @@ class SoughtShard:
         return starts
 
     def read_one(self, row: int) -> bytes | memoryview:
-        """Read one record; a long one is mapped, and its CRC is cached by the state of the file.
+        """Read one record.
+
+        A long record is mapped into memory, and the result of its CRC check is cached until the file changes.
 
         Raises:
             ShardReadError: the record is damaged.
         """
         start, stop = self.starts[row : row + 2].tolist()
-        if stop - start >= _MAPPED and self.path.exists():  # the file may be removed meanwhile
+        if stop - start >= _MAPPED and self.path.exists():  # the file may have been removed
             check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file would crash
-            with contextlib.suppress(OSError):  # no maps here, or a bad disk: reading reports it
+            with contextlib.suppress(OSError):  # no mapping here, or a bad disk, which reading reports
                 if _is_framed_at(self.path, start, stop):
                     return self._file.map(start, stop - start)[HEADER:-FOOTER]
         frame = self._bytes(start, stop - start)
@@ -461,7 +463,7 @@ class SoughtShard:
 
 
 class StreamedShard:
-    """Forward access to the records of a GZIP shard.
+    """Forward-only access to the records of a GZIP shard.
 
     Args:
         path: path of the shard.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seqrecorder.storage.files import Compression
 
 
-_GZIP_LEVEL = 1  # takes six times as long as a plain write, the default level 33 times, for nearly the same size
+_GZIP_LEVEL = 1  # six times as slow as a plain write; the default level is 33 times as slow, for nearly the same size
 _MANY = 2048  # number of records from which a thread for framing pays off
 _SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
@@ -44,7 +44,7 @@ _ROWS_WAITING = 8192  # rows of lengths to keep in memory
 
 
 class OpenShards:
-    """Open files of a writer, and the buffered records of its other shards."""
+    """Bookkeeping of the open files of a writer, and of the records buffered for its other shards."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -71,7 +71,7 @@ class OpenShards:
             size: size of the records in bytes.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
+            ShardWriteError: the disk is full or has failed.
         """
         self._waiting[shard] = None
         self._bytes += size + _OBJECTS * records
@@ -148,7 +148,7 @@ def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
 
 
 class TensorFlowFile:
-    """Uncompressed file that TensorFlow writes, and that stays open; errors are raised as OSError."""
+    """Uncompressed file that TensorFlow writes and keeps open; errors are raised as OSError."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
@@ -237,10 +237,10 @@ class ShardWriter:
             raise error_at(ShardWriteError, doing, path, error, advice) from error
 
     def write(self, data: Sequence[bytes], lengths: NDArray[np.int64]) -> None:
-        """Append serialized records and their lengths, shape (records, groups).
+        """Append serialized records and their lengths, an array of shape `(records, groups)`.
 
         Raises:
-            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
+            ShardWriteError: the disk is full or has failed; the message names the shard and its size.
         """
         size = int(sizes(data).sum())
         if self._stays_open:
@@ -269,7 +269,7 @@ class ShardWriter:
         """Append the buffered records and their lengths.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
+            ShardWriteError: the disk is full or has failed.
         """
         data, self._waiting = self._waiting, []
         if data:
@@ -285,13 +285,13 @@ class ShardWriter:
                 file.flush()
 
     def close(self, groups: int = 1) -> NDArray[np.int64]:
-        """Write all buffers and close the file; return the lengths of all records, shape (records, groups).
+        """Write all buffers and close the file; return the lengths of all records, of shape `(records, groups)`.
 
         Args:
             groups: number of alignment groups.
 
         Raises:
-            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
+            ShardWriteError: the disk is full or has failed; the message names the shard and its size.
         """
         self.write_waiting()
         with self._writing("flush", self.path):

@@ -1,8 +1,7 @@
-"""TFRecord files: detection, walks over their frames, and recovery of records from damaged files.
+"""TFRecord files: detection of compression, walks over frames, and recovery of records from damaged files.
 
-TensorFlow reads the frames and checks the data. This module checks the lengths first, because
-TensorFlow mistakes a truncated header for a normal end of file, and a forged length with a valid CRC can crash its
-process.
+TensorFlow reads the frames and checks the data. This module checks the lengths first, because TensorFlow mistakes a
+truncated header for a normal end of file, and a forged length with a valid CRC can crash its process.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def checked_path(path: Any) -> Any:
 
 
 def opened(path: Any) -> Any:
-    """Build an empty `tf.data.Dataset` of strings, which fails with the path if the file cannot be opened.
+    """Build an empty `tf.data.Dataset` of strings that raises an error with the path if the file cannot be opened.
 
     >>> import os
     >>> list(opened(os.devnull))
@@ -123,7 +122,7 @@ _ZLIB_START = 1 << 10  # compressed bytes that suffice to decompress the first h
 _RECORD_LIMIT = 2**31 - 1
 
 # GZIP compresses zeros by a factor of up to 1,032, and up to 230 at level 1, which seqrecorder uses. So a large record
-# with 256 times the size of the file is a bomb.
+# of 256 times the size of the file is taken for a bomb.
 _BOMB_RATIO = 256
 _BOMB_BYTES = 16 << 20  # decompressed size that is always allowed
 
@@ -132,15 +131,15 @@ _LONGEST_BLOCK = 1 << 18  # bytes to read at a time in a walk
 
 
 def unpacked_limit(size: int) -> int:
-    """Compute how many bytes a GZIP shard of `size` bytes may decompress to; anything larger is a bomb."""
+    """Compute how many bytes a GZIP shard of `size` bytes may decompress to; anything larger counts as a bomb."""
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 
 def detect_compression(path: Path) -> Compression:
     """Detect the compression of a shard from its first bytes.
 
-    A plain shard can start with gzip's magic bytes if its first record has one of certain lengths; the CRC then
-    decides.
+    A plain shard can start with gzip's magic bytes if its first record has one of certain lengths; in that
+    case, the CRC of the length decides.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.
@@ -188,7 +187,7 @@ class Walk:
 
     Attributes:
         lengths: size of the data of each intact record in bytes.
-        problem: damage at the end of the walk; empty if the shard is intact.
+        problem: damage that ended the walk; empty if the shard is intact.
         offset: offset in the (uncompressed) shard at which the walk ended.
     """
 
@@ -202,7 +201,7 @@ class Walk:
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
-    """Find the offsets of all frames of a plain shard, and its end, from the lengths in the frames.
+    """Find the offsets of all frames of an uncompressed shard, and its end, from the lengths in the frames.
 
     Args:
         path: path of the shard.
@@ -321,7 +320,7 @@ def advice(path: Path | str) -> str:
     """Write advice on a damaged shard, for the end of an error message.
 
     Args:
-        path: path or URL of the dataset, or its directory in the cache; path of a bare shard.
+        path: path or URL of the dataset, its directory in the cache, or the path of a bare shard.
     """
     if url := path if is_url(path) else origin_of(Path(path)):
         return f"the file is a copy in the cache: remove it, and it is fetched from {url} again"
@@ -329,7 +328,7 @@ def advice(path: Path | str) -> str:
 
 
 def check_size(path: Path, size: int | None, dataset: Path) -> None:
-    """Raise `ShardReadError` unless a shard exists and has this size; None for any size."""
+    """Raise `ShardReadError` unless a shard exists and, if `size` is not None, has this size in bytes."""
     try:
         got = path.stat().st_size
     except OSError as error:
@@ -343,13 +342,13 @@ def check_size(path: Path, size: int | None, dataset: Path) -> None:
 def check_frames(path: Path, compression: Compression, hint: Path | str) -> None:
     """Raise `ShardReadError` if the lengths in a shard's frames would make TensorFlow read beyond the end of the file.
 
-    This takes a tenth of the time of a walk, since TensorFlow checks the CRCs while reading. A GZIP stream is not
-    checked, since its lengths cannot lead out of the file.
+    This takes a tenth of the time of a walk, since it leaves the CRCs for TensorFlow to check. A GZIP stream is not
+    checked, since its lengths cannot lead beyond the end of the file.
 
     Args:
         path: path of the shard.
         compression: compression of the shard.
-        hint: path that the error advises to verify.
+        hint: path that the error message advises the user to verify.
     """
     if compression is None and not _lengths_lead_to_end(path):
         check_walk(path, compression, -1, hint)
@@ -365,13 +364,13 @@ def _lengths_lead_to_end(path: Path) -> bool:
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
-    """Walk over the frames of a shard, uncached, and raise an error for any damage.
+    """Walk over the frames of a shard, without using cached results, and raise an error for any damage.
 
     Args:
         path: path of the shard.
         compression: compression of the shard.
         records: expected number of records; -1 if unknown.
-        hint: path that the error advises to verify.
+        hint: path that the error message advises the user to verify.
 
     Raises:
         ShardReadError: the shard is damaged, or has an unexpected number of records.
@@ -386,7 +385,7 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
 
 @remember(most=1 << 16)
 def count_records(path: Path, compression: Compression) -> int:
-    """Count the records of a bare shard by a walk over its frames; the count is cached by the state of the file.
+    """Count the records of a bare shard by a walk over its frames; the count is cached until the file changes.
 
     Raises:
         ShardReadError: the shard is damaged.
@@ -451,7 +450,7 @@ class Findings:
 
 @attrs.frozen
 class Opened:
-    """Shard that is open as plain bytes.
+    """Shard that is open as a file of uncompressed bytes.
 
     Attributes:
         file: file object with the bytes.
@@ -468,7 +467,7 @@ class Opened:
 
 @contextlib.contextmanager
 def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
-    """Open a shard as seekable plain bytes; a compressed shard is decompressed as far as possible.
+    """Open a shard as a seekable file of uncompressed bytes; a compressed shard is decompressed as far as possible.
 
     Unreadable bytes are replaced by zeros.
 
@@ -516,7 +515,7 @@ def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
             if unpacker.eof:
                 data = unpacker.unused_data + file.read(_SCAN_BYTES)
                 if not data.startswith(GZIP_MAGIC):
-                    return ""  # the rest is at most the checksum, if the header was lost; records have their own
+                    return ""  # only the checksum can remain, if the header was lost; records have their own
                 unpacker = zlib.decompressobj(GZIP_WBITS)
             data = data or file.read(_SCAN_BYTES)
     except zlib.error as error:
@@ -604,7 +603,10 @@ def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
-    """Find the next frame with a valid length and intact data or successor; return its offset, or `size` if none."""
+    """Find the next frame at or after an offset; return its offset, or `size` if there is none.
+
+    A frame needs a valid length, and either intact data or a valid header (or the end of the file) after it.
+    """
     while offset + _FRAME <= size:
         file.seek(offset)
         block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)
@@ -632,7 +634,7 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
 def read_batches(
     file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
 ) -> Iterator[list[bytes]]:
-    """Yield the data of records at these offsets, in lists of at least `most_bytes` each, except the last."""
+    """Yield the data of records at these offsets, in lists of at least `most_bytes` bytes, except for the last list."""
     batch: list[bytes] = []
     batch_bytes = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):

@@ -1,10 +1,10 @@
-"""Rows of bytes in one flat array, spans of messages in them, and varints, in numpy.
+"""Rows of bytes in one flat numpy array, the spans of messages in them, and varints.
 
-numpy cannot copy ragged rows in one call. So rows are copied as blocks of one width, in ascending order, through views
-with overlapping elements. A block may write beyond the end of its row; the next row overwrites those bytes.
+numpy cannot copy ragged rows in one call. Rows are therefore copied as blocks of one width, in ascending order, through
+views with overlapping elements. A block may write beyond the end of its row; the next row overwrites those bytes.
 
-For short rows, this is faster than a masked matrix, an index per byte, or a slice per row. The fastest way from rows to
-`bytes` objects is `BytesIO.read`. The formats of messages are in `read` and `write`.
+For short rows, this is faster than a masked matrix, an index per byte, or a slice per row. The fastest way to turn rows
+into `bytes` objects is `BytesIO.read`. The modules `read` and `write` define the formats of messages.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-_BLOCK = 128  # bytes: maximum width of a block; longer rows are copied in several
+_BLOCK = 128  # bytes: maximum width of a block; longer rows are copied in several blocks
 _LARGE_ROW = 4096  # mean bytes; larger rows are joined as bytes objects, which saves a copy
 
 
 @attrs.frozen(eq=False)
 class Blob(Sequence[bytes]):
-    """Rows of bytes in one array; a sequence that creates bytes objects on access.
+    """Rows of bytes in one array, as a sequence that creates bytes objects on access.
 
     >>> rows = of_list([b"a", b"bc", b""])
     >>> rows[1], list(rows[1:]), rows[::-1]
@@ -107,7 +107,7 @@ def _spread_lengths(lengths: NDArray[np.int64], present: NDArray[np.bool_]) -> N
 
 
 def cut(blob: Blob, rows: NDArray[np.int64]) -> list[Blob]:
-    """Cut a blob at these row numbers; return the pieces, without a copy.
+    """Cut a blob at these row numbers and return the pieces, without copying any bytes.
 
     >>> [list(part) for part in cut(of_list([b"a", b"bc", b""]), np.array([0, 1, 3]))]
     [[b'a'], [b'bc', b'']]
@@ -263,13 +263,13 @@ def _copy_blocks(
 
 
 def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:
-    """Return a view of the `width` bytes at every offset."""
+    """Return a view with one element per offset, which holds the `width` bytes at that offset."""
     view: NDArray[np.void] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
     return view
 
 
 ROOM = 160
-"""Spare bytes after the last message, because tags, lengths and words are read before offsets are checked."""
+"""Number of spare bytes after the last message, since tags, lengths and words are read before offsets are checked."""
 
 WORD = 8
 
@@ -318,7 +318,7 @@ class Spans:
 
 @attrs.frozen(eq=False)
 class Messages(Spans):
-    """Whole messages in a buffer; none is missing."""
+    """Bounds of whole messages in a buffer, none of which is missing."""
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
@@ -452,7 +452,7 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
 
 
 def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    """Write each value as a varint of known length at the start of its row; the longest varint fills its row."""
+    """Write each value as a varint of known length at the start of its row; rows are as wide as the longest varint."""
     rest = values.view(np.uint64)
     last = matrix.shape[1] - 1
     for column in range(last + 1):
@@ -466,14 +466,17 @@ def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: 
 
 @functools.cache
 def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Build the lookup table of small varints and their lengths; a table narrower than `_ROW` has one-byte varints."""
+    """Build a lookup table of small varints and their lengths.
+
+    A table narrower than `_ROW` contains only the varints of one byte.
+    """
     values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
     rows, lengths = _computed(values, head)
     return np.ascontiguousarray(rows[:, :width]), lengths
 
 
 def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Compute rows that begin with the head and the varint; return the rows, and the size of both in each."""
+    """Compute rows that begin with the head and a varint; return the rows, and the size of head and varint together."""
     lengths, widest = widths(values)
     before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
     words = np.zeros((values.size, _ROW // _WORD), "<u8")
@@ -501,7 +504,7 @@ def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -
     return words
 
 
-# Back from bytes ------------------------------------------------------------------------------------------------------
+# Decoding -------------------------------------------------------------------------------------------------------------
 
 _NUMBER_BYTES = 10
 
@@ -562,7 +565,7 @@ def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
 
 
 FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
-"""Mapping of the kind of list to its tag in a Feature."""
+"""Mapping of each kind of list to its tag in a Feature."""
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:

@@ -1,12 +1,12 @@
 """Parse thousands of serialized SequenceExamples at a time: find the offsets and values of their features.
 
-The first half has no Python loops over records, steps or values. The offsets of many messages form arrays, and one
-vector operation reads the same byte of all messages. For consecutive messages, such as steps, offsets are
-guessed from the bytes that begin each message. A guess is accepted if it leads from the first byte to the last.
+The first half of this module has no Python loops over records, steps or values. The offsets of many messages form
+arrays, and one vector operation reads the same byte of all messages. For consecutive messages, such as steps, offsets
+are guessed from the bytes that begin each message. A guess is accepted if it leads from the first byte to the last.
 
 The first half reads the usual form, which protobuf's own serializers write: each message once, keys before values,
 numbers packed. Its functions return the mask of messages in other forms. The second half reads one message at a time,
-in every form that TensorFlow's parser accepts; `usual_form` rewrites such messages.
+in every form that TensorFlow's parser accepts; `usual_form` rewrites a message in the usual form.
 """
 
 # ruff: noqa: PLR1730 - calls of `min` would take a tenth of the time of reading a single message
@@ -50,7 +50,7 @@ _SHORT = 0x7F - _HEAD  # maximum bytes of the values of a short step
 
 
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
-    """Find the context and the feature lists of each message; flag messages in an unusual form."""
+    """Find the context and the feature lists of each message; also return the mask of messages in an unusual form."""
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
     spans = {ONE: (nowhere, nowhere), TWO: (nowhere, nowhere)}
@@ -69,9 +69,9 @@ def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
 
 
 def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
-    """Find the features with these names in each half; flag the halves in an unusual form.
+    """Find the features with these names in each half of a message, which is its context or its feature lists.
 
-    If a name occurs several times, the last feature counts.
+    The second result is the mask of halves in an unusual form. If a name occurs several times, the last feature counts.
     """
     data, size = half.data, len(half)
     features = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
@@ -110,7 +110,10 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
 
 
 def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """Read the lengths at these offsets; return them, too large if broken, and the offsets after them."""
+    """Read the lengths at these offsets; return them and the offsets after them.
+
+    A broken length is replaced by the size of the buffer, which is too large for any message in it.
+    """
     sizes = data[offsets].astype(np.int64)
     offsets = offsets + 1
     if not (sizes >= _LONG).any():
@@ -164,7 +167,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
 
 
 def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find the entries (length-delimited fields 1) of spans.
+    """Find the entries of spans, which are length-delimited fields with number 1.
 
     Returns:
         The spans of the entries, their count per input span, and the mask of input spans that contain anything else.
@@ -244,7 +247,7 @@ def octets_at(data: NDArray[np.uint8], offsets: Offsets, width: int) -> NDArray[
 
 
 def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
-    """Find the packed numbers of every feature of lists, or the only value of each feature for kind `bytes`.
+    """Find the packed numbers of every feature in feature lists or, for kind `bytes`, the only value of each.
 
     Returns:
         The spans, in a separate buffer, and the number of features of each list. None if a feature is broken or of
@@ -628,13 +631,13 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
 
 def feature_of(values: Any, kind: str) -> bytes:
-    """Encode a feature from values as `feature_values` returns them."""
+    """Encode a feature from values in the form that `feature_values` returns."""
     items = values if kind == "bytes" else [values] if values else []
     return delimited(FEATURE_TAG[kind], b"".join(delimited(ONE, item) for item in items))
 
 
 def delimited(tag: int, body: bytes) -> bytes:
-    """Encode a length-delimited field of protobuf."""
+    """Encode a length-delimited protobuf field."""
     return bytes([tag]) + varint(len(body)) + body
 
 
@@ -656,14 +659,14 @@ class Feature:
 
 @attrs.frozen(eq=False)
 class Message:
-    """Contents of a `tf.train.SequenceExample`, or of a `tf.train.Example`, whose features are the context."""
+    """Contents of a `tf.train.SequenceExample`, or of a `tf.train.Example`, whose features become the context."""
 
     context: dict[str, Feature]
     lists: dict[str, list[Feature]]
 
 
 def read_message(data: bytes) -> Message:
-    r"""Read all features of a message, of any kind.
+    r"""Read all features of a message, whatever their kinds.
 
     >>> read_message(b"\n\x0c\n\x0a\n\x01a\x12\x05\x1a\x03\n\x01\x07").context["a"].values
     array([7])

@@ -12,8 +12,8 @@ and their encoding is https://protobuf.dev/programming-guides/encoding. Map entr
 so equal records have equal bytes (protobuf's own serializer writes them in random order).
 
 Rows of bytes are `Blob`s (`seqrecorder.wire.byte_rows`). A step of fixed width is a constant header and a payload, so
-a whole chunk is one uint8 matrix, or a list of buffers if rows are wide. An int64 step is a row of 16 bytes with its
-tags, lengths and varint. Each distinct text is encoded once.
+all steps of a field form one uint8 matrix, or a list of buffers if rows are wide. An int64 step is a row of 16 bytes
+with its tags, lengths and varint. Each distinct text is encoded once.
 
 Callers pass thousands of records at a time; for single records, numpy would be slower than protobuf's objects.
 """
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 LARGE = 1 << 14
 """Size in bytes from which the buffer of a record is copied only once, into the serialized record."""
 
-_ROOM = {False: 4, True: 6}  # size of the header before a short text, by `wrapped`
+_ROOM = {False: 4, True: 6}  # size of the header before a short text, keyed by `wrapped`
 
 _INT_HEADS = {
     # All lengths are single bytes, and grow with the length of the varint.
@@ -117,7 +117,7 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
 
 
 def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - private
-    """Insert longer headers before the texts that are too long for a short header."""
+    """Replace the headers of texts that are too long for a short header."""
     room = _ROOM[wrapped]
     lengths = rows.lengths.copy()
     pieces, done = [], 0
@@ -149,7 +149,7 @@ class Leaf:
     Attributes:
         name: name of the feature.
         kind: kind of the list that stores the values.
-        layout: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
+        layout: `context`, `steps` (one feature per step), or `packed` (one feature for all steps of a record).
         values: flat values: int64 or float32; a list of bytes, of views of bytes (one per record) or of str (written as
             UTF-8); a uint8 matrix with one bytes value per row; or encoded features, as a `Blob` or `Unjoined`.
         counts: number of values per feature; an int if it is the same for all features.
@@ -180,7 +180,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
         size: number of records.
 
     Raises:
-        LimitExceededError: a record exceeds 2 GiB; `position` is its position.
+        LimitExceededError: a record exceeds 2 GiB; the error's `position` is the index of the record.
     """
     if size == 0:
         return of_list([])
@@ -296,7 +296,7 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
 
 
 def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
-    """Encode Features of one bytes value each."""
+    """Encode Features that contain one bytes value each."""
     # Tokens repeat, so encode each distinct one only once.
     encoded = {value: _as_bytes(value) for value in set(values)}
     headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
@@ -305,7 +305,7 @@ def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
 
 
 def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:
-    """Encode Features of one large bytes value each, one per record, without joining them."""
+    """Encode Features that contain one large bytes value each, one per record, without joining them."""
     rows = [(feature_header(len(value), "bytes", wrapped=wrapped), value) for value in values]
     return Unjoined(rows, np.array([len(header) + len(value) for header, value in rows], np.int64))
 
