@@ -51,7 +51,7 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them, and the n of each, int64."""
+    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and each `n`, int64."""
     import tensorflow as tf
 
     # The first dimension is at the same offset in all headers.
@@ -206,7 +206,7 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
 
 
 def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
-    """Count the steps of elements in each alignment group, int64 `(n, groups)`.
+    """Count the steps of each element in each alignment group; return them as int64 `(n, groups)`.
 
     Args:
         schema: schema passed to `serialize_fields`.
