@@ -101,7 +101,8 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
         records: records of the schema's class.
 
     Raises:
-        RecordError: a value does not fit its field; its `problems` lists all bad fields of the first bad record.
+        RecordError: a value does not fit its field; the `problems` of the error list all bad fields of the first bad
+            record.
     """
     _check_types(schema, records)
     problems: dict[int, list[FieldProblem]] = {}
@@ -317,7 +318,7 @@ def check_alignment(
 
 
 def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDArray[np.int64]:
-    """Compute the length of each record in each alignment group, int64 `(size, max(1, groups))`."""
+    """Compute the length of each record in each alignment group; return int64 `(size, max(1, groups))`."""
     table = np.zeros((size, max(1, len(schema.groups))), np.int64)
     for position, group in enumerate(schema.groups):
         for field in schema.members(group):
@@ -398,11 +399,11 @@ _LARGEST = 31 << 20  # bytes: just under 32 MiB, the largest block to which glib
 def keep_freed_memory() -> None:
     """Let the C library keep freed memory for later allocations instead of returning it to the system.
 
-    Encoding and parsing allocate and free arrays of megabytes. glibc maps blocks of that size on every
-    allocation and unmaps them when they are freed, and the system zeroes every page again, which can take longer than
-    the encoding itself. When such a block is freed, glibc raises the threshold for mapping to its size (`mallopt(3)`,
-    M_MMAP_THRESHOLD), so it is enough to free one block that was never written to. From then on, the process keeps
-    freed memory of at most twice that size. Other C libraries are not affected.
+    Encoding and parsing allocate and free arrays of megabytes. glibc maps a block of that size when it is allocated and
+    unmaps it when it is freed, and the system zeroes every page again, which can take longer than the encoding itself.
+    When such a block is freed, glibc raises the threshold for mapping to its size (`mallopt(3)`, M_MMAP_THRESHOLD), so
+    it is enough to free one block that was never written to. From then on, the process keeps freed memory of at most
+    twice that size. Other C libraries are not affected.
     """
     np.empty(_LARGEST, np.uint8)
 

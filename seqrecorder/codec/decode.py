@@ -68,7 +68,7 @@ class Vectors(types.SimpleNamespace):
         checked: return a value if the flags of all records are true; otherwise fail for the first record with a false
             flag. Arguments: field, value, flags, message, and details (words, and vectors with a value per record).
         constant: convert values of a field; without a field, convert to int64.
-        filled: create a vector of the same length, filled with an int.
+        filled: create a vector as long as another one, filled with an int.
         lacks: check whether any flag may be true.
         to_mask: return the flags, or None if all are true.
         where: `numpy.where`.
@@ -168,7 +168,7 @@ def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any)
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
         field: declaration of the field.
-        values: values of the records with a value.
+        values: values of the records that have one.
         have: mask of the records with a value, bool `(n,)`; the feature of all others is missing or empty.
         stated: presence flags of an optional field, as in `presence_of`.
     """
@@ -204,7 +204,7 @@ def with_absent(
         xp: array operations, `NUMPY` or `of_graphs()`.
         field: feature list, or context field of unknown length.
         column: column of the values that the records contain.
-        sizes: number of steps (of a context field, the number of values) in each record, checked, before cropping.
+        sizes: number of steps (of a context field, of values) in each record before cropping, already checked.
         presence: masks of the records that have a value.
         kept: slice of the steps of the default that cropping keeps.
     """
@@ -897,7 +897,7 @@ class RecordDecoder:
 
     @property
     def gives_views(self) -> bool:
-        """Check whether arrays of a large single record can be views of its bytes."""
+        """True if arrays of a large single record can be views of its bytes."""
         return self.layout == "steps" and self._single.gives_views
 
     def decode_values(self, messages: Messages) -> list[list[Any]]:

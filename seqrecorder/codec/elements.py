@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _BASE, _DIGITS = 128, 5  # varints of 32 bits, enough for the size of any record
 _POWERS = [_BASE**digit for digit in range(_DIGITS)]
-_SHOWN = 16  # bytes of a bad tensor in an error
+_SHOWN = 16  # bytes of a bad tensor to show in an error
 
 
 def tensor_buffers(encoded: Any, field: Field) -> Any:
     """Extract the little-endian buffers of serialized tensors, and check that dtype and shape fit the field.
 
-    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can claim any
-    shape for a single value, and `tf.io.parse_tensor` would allocate memory for that shape.
+    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can claim any shape for a
+    single value, and `tf.io.parse_tensor` would allocate memory for that shape.
 
     Args:
         encoded: serialized tensors, string `(n,)`.

@@ -293,8 +293,8 @@ def columns_of_dictionaries(
     Args:
         schema: schema of the records.
         rows: dictionaries, one per record.
-        convert: function that converts a JSON value to a value of the field; if given, null in float fields
-            becomes NaN.
+        convert: function that converts a JSON value to a value of the field; if given, null in float fields becomes
+            NaN.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None
@@ -314,7 +314,7 @@ def columns_of_dictionaries(
 
 
 def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
-    """Return the value of each row, and the number of rows that have the key.
+    """Return the value of the field in each row, and the number of rows that have it.
 
     Raises:
         KeyError: a row lacks a required field.

@@ -1,4 +1,4 @@
-"""Reading and checking of the values of one field over many messages, as flat numpy arrays.
+"""Reading of one field's values from many messages to flat numpy arrays, with checks.
 
 Presence and defaults are handled in `decode`.
 """

@@ -727,7 +727,7 @@ class Padding:
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
         ragged: whether to pad ragged values, too; each dimension is padded to the longest of the batch.
-        static: padded length of each alignment group, if it is the same in all batches.
+        static: mapping of alignment group to padded length, for groups in which it is the same in all batches.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.schema.field import Field
 
-_MANY = 32  # decode at least this many images in a graph; to call one takes as long as decoding ten small images
+_MANY = 32  # decode this many images or more in a graph, whose call takes as long as decoding ten small images
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _GRAY_AND_ALPHA = 2  # number of channels that TensorFlow decodes only with `channels=0`, as stored
 _PNG_HEAD = 24  # bytes up to the end of the image size
@@ -43,7 +43,7 @@ def not_empty(encoded: Any, field: Field) -> Any:
 def decode_images(encoded: Any, field: Field) -> Any:
     """Decode a vector of images to (N, height, width, channels), inside a graph or eagerly.
 
-    Fields of either storage accept both PNG and JPEG, because files of other programs mix the two under one name.
+    Fields of either storage accept both PNG and JPEG, because files from other programs mix the two under one name.
     """
     return ImageDecoder(field).decode(not_empty(encoded, field))[0]
 
