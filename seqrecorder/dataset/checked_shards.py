@@ -153,7 +153,7 @@ class Origin:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """Pairs `(length, records)` in the first alignment group, ascending; None if the manifest lacks them."""
+        """Pairs `(length, records)` of the first alignment group, in ascending order; None if not in the manifest."""
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None
@@ -185,7 +185,7 @@ class Origin:
 
     @property
     def is_large(self) -> bool:
-        """Check whether there are too many files to check all of them before the first record."""
+        """True if there are too many files to check all of them before the first record."""
         return self.check != "full" and len(self.files) > self.most_checked
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:

@@ -29,7 +29,7 @@ class Cutoff(Generic[R]):
     Attributes:
         since: first time to forecast; pass it to `Window(since=)`.
         until: first time after the span; pass it to `Window(until=)`. None if the span ends with the data.
-        train: selection of the records, cut off before `since`.
+        train: selection of the records, each cut off before `since`.
     """
 
     since: Any

@@ -223,8 +223,8 @@ def _number(
 ) -> list[Loss]:
     """Compute the number of the first lost record of each loss, in the shard as it was written, if the counts allow.
 
-    A hole is a damaged range with an unknown number of records. It can be computed if there is only one hole and the
-    number of written records is known. A slot is the index of a record among all records outside of holes.
+    A hole is a damaged range with an unknown number of records. That number can be computed if there is only one
+    hole and the number of written records is known. A slot is the index of a record among all records outside of holes.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size

@@ -306,7 +306,7 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
-    """Find the first step of each split in each record, followed by the record's length: int64 `(n, splits + 1)`."""
+    """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`."""
     in_time = SplitsInTime(rule, rows.schema)
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):

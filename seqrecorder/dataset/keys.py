@@ -1,6 +1,6 @@
 """Search for duplicate keys: in a stream of records, in other parts, or in a dataset being appended to.
 
-The key index is a hidden file beside the manifest that caches the hashes of the keys. If it is missing, damaged, or
+The key index is a hidden file next to the manifest that caches the hashes of the keys. If it is missing, damaged, or
 belongs to another manifest, the keys are read from the shards. Its format, all little-endian: `SRKEYS01`, the SHA-256
 of the key fields and the manifest, the CRC-32 of the hashes as a uint32, and the ascending uint64 hashes.
 """

@@ -340,7 +340,7 @@ class Splitting:
 
     Attributes:
         seed: seed of the hash.
-        shares: proportion of each split; None if the split of each record was named instead.
+        shares: proportion of each split; None if the split of each record was named explicitly.
         by: name of the attribute in `split_by`, or `BY_FUNCTION`. None if the key field was hashed, or the position if
             there is no key field.
         sources: number of source records so far, which is also the position of the next one.
@@ -391,7 +391,7 @@ class Manifest:
         skipped: number of source records that were skipped by a hook or because of a duplicate key, in all writes.
         skip_reasons: first three distinct messages of `SkipRecord`, and of errors under `on_error="skip"`.
         splitting: rule that assigned records to splits.
-        metadata: the user's own data, any JSON.
+        metadata: the user's own data, which can be any JSON value.
         asset_infos: mapping from name to the entry of an asset (one of the user's own files).
         url: URL from which the files of the dataset are fetched; None for a dataset on a local disk.
         parts: number of parts that `commit` published as this dataset; 0 if it was written otherwise. Appends do not
@@ -525,7 +525,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Mapping from each split far from its requested proportion to the requested and the actual proportion."""
+        """Mapping from each split that is far from its requested proportion to the requested and actual ones."""
         if self.splitting.shares is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -534,7 +534,7 @@ class Manifest:
     def shares(self) -> Shares | None:
         """Requested and actual proportions of the splits, overall and in each stratum; None if none were requested.
 
-        In strata, source records are counted, before hooks skip or split any of them and before a rewrite drops any.
+        Strata count source records, before hooks skip or split them and before a rewrite drops any of them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:

@@ -260,8 +260,8 @@ def push(
     Args:
         source: directory of the dataset, or another URL.
         url: URL for fsspec, such as `s3://bucket/corpus`; needs the extra `remote` and the package for the scheme.
-        overwrite: whether to replace a dataset at the URL. The old files stay until `clean` removes
-            them, so that its readers can continue.
+        overwrite: whether to replace a dataset at the URL. The old files stay until `clean` removes them, so that its
+            readers can continue.
         progress: whether to show a progress bar; None shows it on a terminal.
 
     Returns:
@@ -367,7 +367,7 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
         older_than: minimum age in hours of the objects to remove; choose a longer time than any write takes. Below
             24, a `push` that is run again may reuse an object that is then removed. With 0, there must be no concurrent
             writer.
-        parts: whether to remove uncommitted parts, too, because their job was abandoned.
+        parts: whether to also remove uncommitted parts; use this after a job was abandoned.
         dry_run: whether to list the objects without removing them.
 
     Returns:

@@ -127,7 +127,7 @@ class WrittenOrder:
 
 
 _CHUNK = 8192  # records to decode at a time
-_RUN = 1 << 16  # bytes; if runs are at least this long on average, opening files costs little next to reading
+_RUN = 1 << 16  # bytes; if runs are at least this long on average, opening files costs little compared to reading
 _FILE_BYTES = 1 << 26  # bytes of records per file; a large selection is read as several files
 _MOST_FILES = 16
 

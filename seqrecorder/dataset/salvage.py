@@ -140,7 +140,7 @@ class Salvage:
 
     @property
     def complete(self) -> bool:
-        """Check whether nothing was lost."""
+        """True if nothing was lost."""
         return self.lost == 0 and not self.problems and not any(shard.losses for shard in self.shards)
 
 

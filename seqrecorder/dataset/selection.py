@@ -186,7 +186,7 @@ class Selection(Selected, Generic[R]):
         return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
-        """Return the union: in written order if both sides have it, otherwise with the records of the left first."""
+        """Return the union, in written order if both sides are in that order, otherwise with the left side first."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -236,8 +236,8 @@ class Selection(Selected, Generic[R]):
 
         Raises:
             SchemaError: a field does not exist.
-            ShardReadError: while iterating: a selected record is damaged.
-            RecordError: while iterating: a record cannot be decoded.
+            ShardReadError: a selected record is damaged (raised while iterating).
+            RecordError: a record cannot be decoded (raised while iterating).
         """
         return self._rows.records(fields)
 
@@ -261,13 +261,13 @@ class Selection(Selected, Generic[R]):
         Raises:
             OptionError: `size` is not a positive int.
             SchemaError: a field does not exist.
-            ShardReadError: while iterating: a selected record is damaged.
-            RecordError: while iterating: a record cannot be decoded.
+            ShardReadError: a selected record is damaged (raised while iterating).
+            RecordError: a record cannot be decoded (raised while iterating).
         """
         return self._rows.columns(fields, check_count("size", size))
 
     def lengths(self, group: str | None = None) -> NDArray[np.int64]:
-        """Return the number of steps of each record, int64 `(n,)`, from the lengths files, without parsing.
+        """Read the number of steps of each record, int64 `(n,)`, from the lengths files, without parsing records.
 
         Args:
             group: alignment group; None for the first one.
@@ -523,8 +523,8 @@ class Selection(Selected, Generic[R]):
 
         Each record is held out once. With `time`, the folds walk forward: the records are divided into `count + 1`
         consecutive periods, each period except the first is held out once, and the training records lie wholly before
-        it. With both `time` and `by`, each fold holds out a proportion of the groups in its period, and trains on
-        the earlier records of all other groups.
+        it. With both `time` and `by`, each fold holds out a proportion of the groups in its period, and trains on the
+        earlier records of all other groups.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record

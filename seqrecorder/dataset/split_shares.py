@@ -326,7 +326,7 @@ GAMMA = 0x9E3779B97F4A7C15
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Compute a random rank for each record from the seed, its split and its position there: uint64 `(n,)`."""
+    """Compute a random rank, uint64, for each record from the seed, its split and its position in the split."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
@@ -382,7 +382,7 @@ _OF_ALL = 0.25  # weight of a split's overall deficit, relative to its deficit i
 
 @attrs.define
 class Stratum:
-    """A stratum: the records that share a value of an attribute.
+    """Records that share a value of an attribute, counted in each split.
 
     Attributes:
         name: the value as a string, truncated if it is long.

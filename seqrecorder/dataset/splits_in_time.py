@@ -70,8 +70,8 @@ class TimeRule:
     Attributes:
         starts: mapping from split to its start time, in ascending order; the first split has None.
         time: name of the field with the time of a record; for a feature list, the time of its first step.
-        end: name of the field with the end time of a record; None for the last step of `time`, or for
-            `time` itself if it is a context field.
+        end: name of the field with the end time of a record; None for the last step of `time`, or for `time`
+            itself if it is a context field.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """
 
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
 def steps_before(
     times: NDArray[Any], steps: NDArray[np.int64], bounds: Any, name: str, positions: Any = None
 ) -> NDArray[np.int64]:
-    """Count the steps of each record before each time in `bounds`: int64 `(n, len(bounds))`.
+    """Count the steps of each record before each time in `bounds`; return int64 `(n, len(bounds))`.
 
     Args:
         times: times of the concatenated steps of all records.
@@ -220,7 +220,7 @@ class SplitsInTime:
         ]
 
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
-        """Find the first step of each split in each record, followed by the record's length: int64 `(n, splits + 1)`.
+        """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`.
 
         See `steps_before` for the arguments and errors.
         """

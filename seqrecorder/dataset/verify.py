@@ -81,7 +81,7 @@ class VerifyReport:
         path: path or URL that was verified.
         level: `quick` or `full`.
         shards: number of checked shards.
-        records: number of records in these shards, according to the manifest; for bare shards, as counted.
+        records: number of records in these shards, taken from the manifest, or counted in bare shards.
         bytes: total size of the shards.
         problems: all problems, except that only the first undecodable record of each shard is listed.
     """
@@ -95,7 +95,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Check whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems
 
     def __bool__(self) -> bool:
