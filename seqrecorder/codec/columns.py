@@ -247,7 +247,7 @@ def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] |
     if countOf(map(type, values), np.ndarray) < len(values):
         return None
     if len(values) == 1 and values[0].dtype == field.element.numpy and values[0].ndim == leading + len(rest):
-        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # no copy, since it may fill the memory
+        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # not copied: it may fill the memory
         return np.ascontiguousarray(alone) if alone.shape[1:] == rest else None
     try:
         # `casting="no"` raises for arrays of another dtype, and concatenation for other ranks.
@@ -291,7 +291,7 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
 def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
-    """Add a problem for each field whose length disagrees with its group or its rate."""
+    """Add a problem for each field of a record whose length disagrees with its alignment group or its rate."""
     for group in [group for group in schema.groups if group not in schema.rates]:
         groups = [group, *(other for other, (followed, _) in schema.rates.items() if followed == group)]
         members = [f for one in groups for f in schema.members(one) if f.name in columns]
@@ -445,7 +445,7 @@ def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
     >>> maker_from_mapping(sr.Schema.of(Point))({"name": "a"}, 0)
     Point(name='a', rank=None)
 
-    Fields that are optional or have a default may be left out. The function raises `RecordError` for an unknown key, a
+    Fields that are optional or have a default can be left out. The function raises `RecordError` for an unknown key, a
     missing key, and a value that is not a dictionary.
     """
     record_class = schema.record_class

@@ -628,7 +628,7 @@ class SingleDecoder:
         """Read the values of a record; return None to leave it to the batch decoder.
 
         Args:
-            data: bytes of a small record, or a view of a large one; arrays may be views into the latter.
+            data: bytes of a small record, or a view of a large one; the arrays can then be views into it.
         """
         kind = type(data)
         is_view = kind is memoryview

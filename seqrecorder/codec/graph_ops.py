@@ -103,7 +103,7 @@ def spread_rows(values: Any, present: Any, filler: Any) -> Any:
 
 
 def rows_at(values: Any, indices: Any) -> Any:
-    """Gather rows of values by indices."""
+    """Gather the rows of values at the given indices."""
     import tensorflow as tf
 
     return tf.raw_ops.Gather(params=values, indices=indices)
@@ -555,7 +555,7 @@ class Derivation(ABC):
     """Interface of derivations: new values for a field, additional fields computed from it, or both.
 
     Attributes:
-        source: name of the source field, which may be stored or derived.
+        source: name of the source field, which can be stored or derived.
     """
 
     source: str
