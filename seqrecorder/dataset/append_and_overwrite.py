@@ -210,12 +210,13 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
     Args:
         dataset: directory of the destination.
         schema: schema of the new records.
-        append: whether to append to the dataset there.
-        overwrite: whether to replace the dataset there.
+        append: whether to append to the dataset at the destination.
+        overwrite: whether to replace the dataset at the destination.
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the manifest there is damaged, or does not describe a dataset; nothing is overwritten.
+        DatasetExistsError: the manifest at the destination is damaged, or does not describe a dataset; nothing is
+            overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has a different compression.
         SchemaMismatchError: the fields differ by more than new optional fields.
@@ -354,7 +355,7 @@ def merge_into(
                 _check_complete(locked, old.manifest)
             else:
                 replaced = belongings(locked, old.manifest)
-            assets = _assets(locked, old.manifest).items()  # readers of an older manifest may open its assets
+            assets = _assets(locked, old.manifest).items()  # readers of an older manifest may still open them
             known = {path for path, generation in assets if generation <= old.manifest.generation}
             known |= named(old.manifest) | _listings(locked, old.manifest)
             locked.remove(belongings(locked, old.manifest) - known)  # leftovers of killed writers

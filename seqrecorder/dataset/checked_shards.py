@@ -153,7 +153,7 @@ class Origin:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """Pairs `(length, records)` of the first alignment group, in ascending order; None if not in the manifest."""
+        """Pairs `(length, records)` of the first alignment group, in ascending order; None if they are unknown."""
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None

@@ -127,7 +127,7 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add bytes that the disk cannot read to the reason of a loss: those in its range or, in compressed files, all."""
+    """Add to a loss's reason which bytes the disk cannot read: those in its range or, in a compressed file, all."""
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss

@@ -40,7 +40,7 @@ _LAST = (1 << 64) - 1
 
 
 class KeyRegistry:
-    """Index that finds duplicate keys in a stream, with 12 bytes per key (16 from position 2**32 on).
+    """Index that finds duplicate keys in a stream, using 12 bytes per key (16 from position 2**32 on).
 
     The index is a log-structured merge: sorted runs of hashes and positions, each more than twice as long as the next.
     Runs that break this rule are merged. Small blocks take more time per key. Memory use doubles while the two largest

@@ -165,7 +165,7 @@ class ShardInfo:
         return lengths_name(self.name)
 
     def files(self, split: str) -> list[Wanted]:
-        """List the shard and its lengths file as files of the dataset."""
+        """List the shard and its lengths file, with paths relative to the dataset."""
         lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
         return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
 
@@ -340,7 +340,7 @@ class Splitting:
 
     Attributes:
         seed: seed of the hash.
-        shares: proportion of each split; None if the split of each record was named explicitly.
+        shares: proportion of each split; None if records were not assigned by proportion.
         by: name of the attribute in `split_by`, or `BY_FUNCTION`. None if the key field was hashed, or the position if
             there is no key field.
         sources: number of source records so far, which is also the position of the next one.

@@ -128,7 +128,7 @@ def is_ours(name: str) -> bool:
 
 
 PARTS = ".parts/"
-"""Prefix of the names of the manifests of parts, until `commit` combines the parts."""
+"""Prefix of the names of the manifests of parts, which exist until `commit` combines the parts."""
 
 _REUSED = dt.timedelta(hours=12)
 """Maximum age at which a transfer reuses an object; well below a day, since `clean` may remove older objects."""
@@ -140,8 +140,8 @@ class Destination:
 
     Attributes:
         place: `Place` of the URL.
-        version: version of the manifest there; None if there was none.
-        text: text of the manifest there; None if there was none.
+        version: version of the manifest at the URL; None if there was none.
+        text: text of the manifest at the URL; None if there was none.
         name: name of the manifest to write.
         label: label to add to the names of shards, in addition to their digest.
     """
@@ -359,8 +359,8 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     >>> sr.clean("memory://doctest-of-clean/corpus")
     {}
 
-    Only shards, lengths files and assets are removed; no other program uses such names. Files of the current dataset
-    and of uncommitted parts stay. Once the files of a replaced dataset are removed, its readers fail.
+    Only shards, lengths files and assets are removed; no other program uses names like theirs. Files of the current
+    dataset and of uncommitted parts stay. Once the files of a replaced dataset are removed, its readers fail.
 
     Args:
         url: URL of the dataset, which may be incomplete.

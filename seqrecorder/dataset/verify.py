@@ -130,7 +130,7 @@ def verify(
 
     Args:
         path: directory or URL of a dataset, or bare shards (a path, a glob or a list) with `schema`. At a URL, all
-            files are fetched again. A single bare shard may be verified without `schema`: then only its frames are
+            files are fetched again. A single bare shard can be verified without `schema`: then only its frames are
             checked and, with `full`, the CRC of every record.
         level: `quick` checks the manifest, the sizes of files and the digests of lengths files. `full` reads
             everything, and checks all digests, every frame and its CRC, every record against the schema, counts and
