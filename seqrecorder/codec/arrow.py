@@ -574,7 +574,7 @@ def arrow_type(element: ElementType, name: str) -> Any:
 
 
 def _leaf(field: Field, values: Any) -> Any:
-    """Convert flat values to an Arrow array; NaN stays NaN, NaT becomes null."""
+    """Convert flat values to an Arrow array; NaN stays NaN, and NaT becomes null."""
     pa, element = pyarrow(), field.element
     kind = arrow_type(element, field.name)
     if isinstance(values, Blob):
@@ -627,7 +627,7 @@ def _whole(column: Column, array: Any) -> Any:
 
 
 def _fixed(field: Field) -> tuple[int | None, ...]:
-    """Return the dimensions of fixed size; for images of any size, only the number of channels."""
+    """Return the dimensions of fixed size, which for images of any size is only the number of channels."""
     return field.shape[2:] if field.any_size else field.rest
 
 

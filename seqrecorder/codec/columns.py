@@ -84,7 +84,7 @@ class Column:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of steps (feature lists) or values (ragged and sparse context) per record; 0 without a value."""
+        """Number of steps (feature lists) or values (ragged and sparse context) per record, 0 for one without a value."""
         sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
         if self.present is None:
             return sizes

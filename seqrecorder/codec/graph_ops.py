@@ -590,7 +590,7 @@ class Derivation(ABC):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the added fields that are padded like the source; by default the first added field."""
+        """Names of the added fields that are padded like the source, by default only the first one."""
         return self.names[:1]
 
 
@@ -829,7 +829,7 @@ def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any
 
 
 def check_values(schema: Schema, values: Mapping[str, Any], read: Schema) -> dict[str, Any]:
-    """Convert padding values to the dtypes in which their fields are read; with a vocabulary, to that of its ids.
+    """Convert padding values to the dtypes in which their fields are read, such as that of the ids of a vocabulary.
 
     Raises:
         OptionError: a value does not fit its field, or the field is not padded.
