@@ -134,7 +134,7 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 
 
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
-    """Remove the leftovers of a writer that was killed during a publication; its note lists them.
+    """Remove the leftovers of a writer that was killed during a publication, which are listed in its note.
 
     A note is a copy of a manifest in the dataset's directory. It exists while the files in that manifest are added or
     removed.

@@ -115,7 +115,7 @@ class ShardFile:
 
     @property
     def lengths_path(self) -> Path | None:
-        """Path of the lengths file; None if there is none."""
+        """Path of the lengths file, or None if there is none."""
         return None if self.lengths_name is None else self.directory / self.lengths_name
 
 
@@ -147,13 +147,13 @@ class Origin:
 
     @functools.cached_property
     def records(self) -> int:
-        """Number of records; -1 if they were not counted."""
+        """Number of records, or -1 if they were not counted."""
         counts = [file.records for file in self.files]
         return -1 if -1 in counts else sum(counts)
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """Pairs `(length, records)` of the first alignment group, in ascending order; None if they are unknown."""
+        """Pairs `(length, records)` of the first alignment group, in ascending order, or None if they are unknown."""
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None
@@ -172,13 +172,13 @@ class Origin:
 
     @property
     def mean_bytes(self) -> int:
-        """Mean stored size of a record in bytes; a guess if the records were not counted."""
+        """Mean stored size of a record in bytes, or a guess if the records were not counted."""
         records = self.records
         return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
 
     @functools.cached_property
     def longest(self) -> int | None:
-        """Estimated length of the longest record in the first alignment group; None for bare shards."""
+        """Estimated length of the longest record in the first alignment group, or None for bare shards."""
         if self.manifest is None:
             return None
         return max((length for split in self.manifest.splits.values() for length, _ in split.bins), default=0)

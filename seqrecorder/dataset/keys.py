@@ -345,7 +345,7 @@ class UniqueKeys:
 
     @property
     def hashes(self) -> NDArray[np.uint64] | None:
-        """Hashes of all keys, ascending; None for a class without a key field."""
+        """Hashes of all keys in ascending order, or None for a class without a key field."""
         return None if self._key is None else self._registry.hashes
 
     def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:

@@ -532,7 +532,7 @@ class Manifest:
 
     @property
     def shares(self) -> Shares | None:
-        """Requested and actual proportions of the splits, overall and in each stratum; None if none were requested.
+        """Requested and actual proportions of the splits, overall and in each stratum, or None if none were requested.
 
         Strata count source records, before hooks skip or split them and before a rewrite drops any of them.
         """

@@ -197,7 +197,7 @@ _INDEXED = 1 << 15  # records whose keys to decode at a time
 
 
 class RecordStore:
-    """Records of one dataset, as of its manifest at construction; pickled as the location of the dataset.
+    """Records of a dataset as of its manifest at construction, which pickle as the location of the dataset.
 
     Args:
         path: directory or URL of the dataset.
@@ -389,7 +389,7 @@ class RecordStore:
         return hashes[order], split.start + order
 
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find where each run of adjacent records starts and ends, in bytes, int64 `(n, 2)`; 0 for GZIP shards.
+        """Find where each run of adjacent records starts and ends in bytes; return int64 `(n, 2)`, 0 for GZIP shards.
 
         Args:
             files: index of the shard of each run, int64 `(n,)`.
@@ -515,7 +515,7 @@ def _plain(keys: Any) -> Any:
 
 
 class Rows:
-    """Selected records of a dataset, in any order; pickled as the location of the dataset and the positions.
+    """Selected records of a dataset, in any order, which pickle as the location of the dataset and the positions.
 
     Args:
         store: records of the whole dataset.
@@ -718,7 +718,7 @@ def require_scalars(schema: Schema, names: Sequence[str]) -> None:
 
 
 def scalars(column: Column) -> list[Any]:
-    """List the values of a context field without a shape; None for a missing value."""
+    """List the values of a context field without a shape, with None for missing values."""
     values: list[Any] = column.values.tolist() if column.values.dtype == object else list(column.values)
     if column.present is None:
         return values

@@ -87,7 +87,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int:
-        """Number of lost records; -1 if unknown."""
+        """Number of lost records, or -1 if unknown."""
         if self.expected != UNKNOWN:
             return max(0, self.expected - self.records)
         counts = [loss.records for loss in self.losses]
@@ -129,7 +129,7 @@ class Salvage:
 
     @property
     def lost(self) -> int:
-        """Number of lost records; -1 if unknown."""
+        """Number of lost records, or -1 if unknown."""
         counts = [shard.lost for shard in self.shards]
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 

@@ -387,7 +387,7 @@ class Selection(Selected, Generic[R]):
     def where(
         self, predicate: Callable[[Any], Any] | None = None, /, *, fields: Sequence[str] | None = None, **values: Any
     ) -> Selection[R]:
-        """Select the records that meet all conditions; they keep their order.
+        """Select the records that meet all conditions, keeping their order.
 
         Args:
             predicate: function that takes a record and returns True to select it.
@@ -404,7 +404,7 @@ class Selection(Selected, Generic[R]):
         return self._take(np.flatnonzero(matching(self._rows, predicate, fields, values)))
 
     def sample(self, size: float, *, seed: int) -> Selection[R]:
-        """Draw records at random without replacement; they keep their order.
+        """Draw records at random without replacement, keeping their order.
 
         Whether a record is drawn depends on its split and its position within the split, so most of the drawn records
         stay the same after a small append.
