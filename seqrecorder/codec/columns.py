@@ -84,7 +84,7 @@ class Column:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of steps (feature lists) or values (ragged and sparse context) per record, 0 for one without a value."""
+        """Number of steps (feature lists) or values (ragged and sparse context) per record, 0 without a value."""
         sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
         if self.present is None:
             return sizes
@@ -392,7 +392,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
 
-_LARGEST = 31 << 20  # bytes: just under 32 MiB, the largest block to which glibc adjusts its threshold
+_LARGEST = 31 << 20  # bytes: slightly less than 32 MiB, the largest block to which glibc adjusts its threshold
 
 
 @functools.cache
