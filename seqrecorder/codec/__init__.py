@@ -1,4 +1,7 @@
-"""Convert records to columns and bytes, and back, in numpy; convert bytes to tensors in graphs; no file access."""
+"""Conversion of records to columns and bytes and back, in numpy, and of bytes to tensors, in graphs.
+
+Nothing in this package accesses files.
+"""
 
 __all__ = [
     "arrow",

@@ -1,8 +1,8 @@
-"""Convert tables and arrays of pyarrow, polars, pandas and DuckDB to columns and back, through the Arrow C interface.
+"""Conversion between columns and tables or arrays of pyarrow, polars, pandas and DuckDB, over the Arrow C interface.
 
 Libraries export their data with `__arrow_c_stream__` and `__arrow_c_array__`
-(https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), and pyarrow imports them without a copy.
-A list column becomes a feature list or ragged values: flat values with the lengths of the rows.
+(https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), and pyarrow imports it without a copy.
+A list column becomes a feature list or ragged values, held as flat values and the lengths of the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def columns_of_table(data: Any) -> dict[str, Any]:
-    """Split a table into its columns by name.
+    """Split a table into a mapping of column name to column.
 
     Args:
         data: a table, a data frame, a record batch, or a stream of these.
@@ -50,19 +50,19 @@ def columns_of_table(data: Any) -> dict[str, Any]:
 
 
 def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
-    """Convert an array whose rows are records to a column.
+    """Convert an array with one row per record to a column.
 
     Args:
         field: declaration of the field.
-        data: array, chunked or not. A feature list takes lists, or lists of lists if its steps are ragged. The known
-            dimensions of the shape are lists of equal length. A null record becomes None. A null float or time inside a
-            record, or in a scalar field that cannot be None, becomes NaN or NaT.
-        cast: whether to convert numbers to the declared type by `cast_values`.
+        data: array, chunked or not. A feature list takes lists, or lists of lists if its steps are ragged. Each known
+            dimension of the shape is one more level of lists, all of the declared length. A null record becomes None. A
+            null float or time inside a record, or in a scalar field that cannot be None, becomes NaN or NaT.
+        cast: whether to convert numbers to the declared type with `cast_values`.
 
     Raises:
         OptionError: the nesting or the time zone does not match the field, or pyarrow is not installed.
-        Mismatch: a record contains any other null, or a value that cannot be cast; the index begins with the position
-            of the record.
+        Mismatch: a record contains a null other than those described above, or a value that cannot be cast; the index
+            in the exception begins with the position of the record.
     """
     array = _import_array(field, data)
     if pyarrow().types.is_null(array.type):  # a null array has no value type
@@ -105,9 +105,9 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
 
     Args:
         field: declaration of the sparse field. For a feature list, both are arrays of lists of lists.
-        indices: lists of indices, ascending, from 0 to below the declared size.
+        indices: lists of ascending indices, each at least 0 and less than the declared size.
         values: lists of values, of the same lengths as `indices`.
-        cast: whether to convert numbers to the declared type by `cast_values`.
+        cast: whether to convert numbers to the declared type with `cast_values`.
 
     Raises:
         OptionError: the nesting does not match the field, the lists differ in length, or pyarrow is not installed.
@@ -154,7 +154,7 @@ def outward(
     Args:
         index: index into the flat values, followed by the index inside the value.
         lengths: lengths of the rows at each level, innermost first.
-        present: mask of the records that have a value; None for all.
+        present: mask of the records that have a value; None if all have one.
     """
     first, *inside = index
     for sizes in lengths:
@@ -166,7 +166,7 @@ def outward(
 
 
 def flat_array(field: Field, data: Any) -> NDArray[Any]:
-    """Convert an array of values or lengths without nesting.
+    """Convert an array of values or lengths, which has no nested lists, to numpy.
 
     Raises:
         OptionError: the array is nested, its time zone does not match the field, or pyarrow is not installed.
@@ -227,7 +227,7 @@ def _import_array(field: Field, data: Any) -> Any:
 
 
 def _checked(data: Any, table: Any) -> Any:
-    """Return the table of a data frame; raise `SourceError` if an object column has some times with a zone."""
+    """Return the table of a data frame; raise `SourceError` if only some times of an object column have a zone."""
     if type(data).__module__.startswith("pandas"):
         for array, (name, column) in zip(table.columns, data.items(), strict=False):  # an index comes last
             _check_zones(str(name), array, column)
@@ -235,20 +235,20 @@ def _checked(data: Any, table: Any) -> Any:
 
 
 def _check_zones(name: str, array: Any, cells: Any) -> None:
-    """Raise `SourceError` if only some times of an object column have a zone, for Arrow takes the others as UTC."""
+    """Raise `SourceError` if only some times of an object column have a zone, because Arrow reads the rest as UTC."""
     zones = set[bool]()
     if "timestamp" in str(array.type) and getattr(cells, "dtype", None) == np.dtype(object):
         for row, cell in enumerate(cells):
             zones |= _zones_in(cell)
             if len(zones) > 1:
                 where = f"column {name!r}, row {row}: expected a zone in all times or in none, got {describe(cell)}"
-                call = f"frame[{name!r}].map(lambda ts: pandas.to_datetime(ts, utc=True).tolist())"  # of lists
+                call = f"frame[{name!r}].map(lambda ts: pandas.to_datetime(ts, utc=True).tolist())"  # in lists
                 call = f"pandas.to_datetime(frame[{name!r}], utc=True)" if hasattr(cell, "tzinfo") else call
                 raise SourceError(f"{where}, unlike times before; {call} takes those without one as UTC")
 
 
 def _zones_in(cell: Any) -> set[bool]:
-    """Return for the times of a cell whether they have a zone: at most True and False."""
+    """Find whether the times in a cell have a zone; the set contains True if any has one, and False if any has none."""
     if isinstance(cell, (list, tuple, np.ndarray)):
         return set[bool]().union(*map(_zones_in, cell))
     is_time = isinstance(cell, (dt.datetime, np.datetime64)) and cell == cell  # noqa: PLR0124 - not NaT
@@ -256,7 +256,7 @@ def _zones_in(cell: Any) -> set[bool]:
 
 
 def _decode_categories(array: Any) -> Any:
-    """Replace categories with their values, and nested extension types with their storage."""
+    """Replace categories with their values, and an extension array of nested type with its storage array."""
     pa = pyarrow()
     if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(array.type.storage_type):
         return array.storage
@@ -299,7 +299,7 @@ def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
     """
     types = pyarrow().types
     kind = array.type
-    if types.is_null(kind) and not len(array):  # a library saw only empty lists
+    if types.is_null(kind) and not len(array):  # the source library saw only empty lists
         return np.empty(0, np.int64), array
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         one = f"one list for each {'record' if field.is_list or field.is_ragged else 'row'}"
@@ -367,7 +367,7 @@ class Table:
         names: names of the columns.
         again: whether the rows can be read more than once.
         open: function that opens a stream of batches of the named columns.
-        is_sorted: whether the rows are already in the wanted order.
+        is_sorted: whether the rows are already in the required order.
         left_out: messages about the rows that could not be read and are skipped.
     """
 
@@ -516,7 +516,7 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
-    """Convert columns to a pyarrow record batch, exactly.
+    """Convert columns to a pyarrow record batch without loss.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -546,7 +546,7 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
 
 
 def arrow_type(element: ElementType, name: str) -> Any:
-    """Map an element type to pyarrow; bfloat16 becomes float32, because Arrow lacks it.
+    """Map an element type to a pyarrow type; bfloat16 becomes float32, because Arrow lacks it.
 
     Args:
         element: element type of the field.
@@ -574,7 +574,7 @@ def arrow_type(element: ElementType, name: str) -> Any:
 
 
 def _leaf(field: Field, values: Any) -> Any:
-    """Convert flat values to an Arrow array; NaN stays NaN, NaT becomes null."""
+    """Convert flat values to an Arrow array; NaN stays NaN, and NaT becomes null."""
     pa, element = pyarrow(), field.element
     kind = arrow_type(element, field.name)
     if isinstance(values, Blob):
@@ -604,7 +604,7 @@ def _leaf(field: Field, values: Any) -> Any:
 
 
 def _rows(field: Field, column: Column, array: Any) -> Any:
-    """Nest flat values into one row per record, innermost lists first."""
+    """Nest flat values into one row per record, building the innermost lists first."""
     pa = pyarrow()
     for size in reversed(_fixed(field)):
         array = pa.FixedSizeListArray.from_arrays(array, size)
@@ -627,7 +627,7 @@ def _whole(column: Column, array: Any) -> Any:
 
 
 def _fixed(field: Field) -> tuple[int | None, ...]:
-    """Return the dimensions of fixed size; images of any size have only channels."""
+    """Return the dimensions of fixed size, which for images of any size is only the number of channels."""
     return field.shape[2:] if field.any_size else field.rest
 
 

@@ -1,7 +1,8 @@
-"""Gather the values of each field over many records into a column, and split columns into values of single records.
+"""Columns, which hold the values of one field over many records, and their conversion from and to records.
 
-A column has flat values and row lengths. Gathering checks values of the declared type and shape by vector
-operations, and others one by one, for precise messages. Encoding columns to bytes is in `encode`.
+A column consists of flat values and row lengths. When records are gathered into columns, values that already have the
+declared type and shape are checked with vector operations, and all other values one at a time, so that error messages
+can be precise. Columns are encoded to bytes in `encode`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, repr=False)
 class Column:
-    """Values of one field over N records; arrays in numpy, tensors in a graph.
+    """Values of one field over N records, as numpy arrays or, in a graph, as tensors.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -51,14 +52,14 @@ class Column:
     [array([31, 32], dtype=int32), None, array([40], dtype=int32)]
 
     Attributes:
-        values: flat values of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string
-            tensor.
+        values: flat values of all records, of the declared dtype and shape `(S, *known dimensions)`; text is an object
+            array or a string tensor.
         steps: number of steps of each present record, for feature lists.
         counts: number of values of each record (context) or step (feature_list), for ragged and sparse fields.
         indices: index of each value, for sparse fields.
-        present: mask of the records that have a value, bool `(N,)`; None for all. `values`, `steps` and `counts` cover
-            only these records.
-        features: internal; encoded short texts, a by-product of their check.
+        present: mask of the records that have a value, bool `(N,)`; None if all have one. `values`, `steps` and
+            `counts` cover only these records.
+        features: internal: short texts in encoded form, a by-product of checking them.
     """
 
     values: Any
@@ -83,7 +84,7 @@ class Column:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of steps (feature lists) or values (ragged and sparse context) per record; 0 if it has no value."""
+        """Number of steps (feature lists) or values (ragged and sparse context) per record, 0 without a value."""
         sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
         if self.present is None:
             return sizes
@@ -100,7 +101,8 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
         records: records of the schema's class.
 
     Raises:
-        RecordError: a value does not fit; the error lists all bad fields of the first bad record in `problems`.
+        RecordError: a value does not fit its field; the `problems` of the error list all bad fields of the first bad
+            record.
     """
     _check_types(schema, records)
     problems: dict[int, list[FieldProblem]] = {}
@@ -154,14 +156,14 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
 
 
 def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | None, list[Any]]:
-    """Split off missing values; return the mask of records with a value (None for all), and their values."""
+    """Remove missing values; return the mask of records with a value (None if all have one), and the other values."""
     present = np.fromiter((value is not None for value in values), bool, len(values)) if field.optional else None
     if present is None or present.all():
         return None, values
     return present, [value for value in values if value is not None]
 
 
-# From values to columns: None if a value is not in exact form ---------------------------------------------------------
+# From values to columns; these functions return None if a value is not in exact form ----------------------------------
 
 
 def collect(field: Field, values: list[Any]) -> Column | None:
@@ -169,7 +171,7 @@ def collect(field: Field, values: list[Any]) -> Column | None:
 
     Args:
         field: declaration of the field.
-        values: values of the records with a value.
+        values: values of the records that have one.
     """
     column = _collect_unchecked(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
@@ -245,7 +247,7 @@ def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] |
     if countOf(map(type, values), np.ndarray) < len(values):
         return None
     if len(values) == 1 and values[0].dtype == field.element.numpy and values[0].ndim == leading + len(rest):
-        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # no copy, since it may fill the memory
+        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # not copied: it may fill the memory
         return np.ascontiguousarray(alone) if alone.shape[1:] == rest else None
     try:
         # `casting="no"` raises for arrays of another dtype, and concatenation for other ranks.
@@ -282,14 +284,14 @@ def nested(
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Create an object array; its values may be sequences, or arrays of one shape."""
+    """Create a one-dimensional object array, even from sequences or from arrays of equal shape."""
     return np.fromiter(values, object, len(values))
 
 
 def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
-    """Add a problem for each field whose length disagrees with its group or its rate."""
+    """Add a problem for each field of a record whose length disagrees with its alignment group or its rate."""
     for group in [group for group in schema.groups if group not in schema.rates]:
         groups = [group, *(other for other, (followed, _) in schema.rates.items() if followed == group)]
         members = [f for one in groups for f in schema.members(one) if f.name in columns]
@@ -316,7 +318,7 @@ def check_alignment(
 
 
 def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDArray[np.int64]:
-    """Compute the length of each record in each alignment group, int64 `(size, max(1, groups))`."""
+    """Compute the length of each record in each alignment group; return int64 `(size, max(1, groups))`."""
     table = np.zeros((size, max(1, len(schema.groups))), np.int64)
     for position, group in enumerate(schema.groups):
         for field in schema.members(group):
@@ -354,7 +356,7 @@ def _split_values(field: Field, column: Column) -> list[Any]:
 
 
 def split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
-    """Cut values into pieces of these lengths; pieces are views of an array, and copies of a list."""
+    """Cut values into pieces of the given lengths, which are views if the values are an array, and copies if a list."""
     ends = np.cumsum(lengths).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -363,10 +365,10 @@ _without_threads = False
 
 
 def check_threads_of_tensorflow(what: str) -> None:
-    """Raise if this process was forked after TensorFlow was used: it would wait forever for the parent's threads.
+    """Raise if this process was forked after TensorFlow was used: it would wait forever for its parent's threads.
 
     Args:
-        what: name of the impossible action, for the message.
+        what: the action that would wait, for the message.
 
     Raises:
         OptionError: TensorFlow was used before the fork.
@@ -390,17 +392,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
 
-_LARGEST = 31 << 20  # bytes: just under 32 MiB, the largest block to which glibc adjusts its threshold
+_LARGEST = 31 << 20  # bytes: slightly less than 32 MiB, the largest block to which glibc adjusts its threshold
 
 
 @functools.cache
 def keep_freed_memory() -> None:
     """Let the C library keep freed memory for later allocations instead of returning it to the system.
 
-    Encoding and parsing allocate and free arrays of megabytes. glibc maps and unmaps such blocks each time, and the
-    system zeroes every page again, which can take longer than the encoding itself. glibc raises its threshold to the
-    largest freed block (`mallopt(3)`, M_MMAP_THRESHOLD), so freeing one untouched block is enough. The process keeps at
-    most twice that size. Other C libraries are not affected.
+    Encoding and parsing allocate and free arrays of megabytes. glibc maps a block of that size when it is allocated and
+    unmaps it when it is freed, and the system zeroes every page again, which can take longer than the encoding itself.
+    When such a block is freed, glibc raises the threshold for mapping to its size (`mallopt(3)`, M_MMAP_THRESHOLD), so
+    it is enough to free one block that was never written to. From then on, the process keeps freed memory of at most
+    twice that size. Other C libraries are not affected.
     """
     np.empty(_LARGEST, np.uint8)
 
@@ -442,7 +445,7 @@ def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
     >>> maker_from_mapping(sr.Schema.of(Point))({"name": "a"}, 0)
     Point(name='a', rank=None)
 
-    Fields that are optional or have a default may be left out. The function raises `RecordError` for an unknown key, a
+    Fields that are optional or have a default can be left out. The function raises `RecordError` for an unknown key, a
     missing key, and a value that is not a dictionary.
     """
     record_class = schema.record_class
@@ -553,7 +556,7 @@ def is_arrow(data: object) -> bool:
 
 
 def _is_series_of_lists(data: Any) -> bool:
-    """Check whether an object is a pandas series of lists that lacks the Arrow C interface, as before pandas 3."""
+    """Check whether an object is a pandas series of lists without the Arrow C interface, as all are before pandas 3."""
     kind = type(data)
     if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or data.dtype != object:
         return False

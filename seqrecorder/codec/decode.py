@@ -1,6 +1,6 @@
-"""Decode serialized records to columns and record objects, in numpy.
+"""Decoding of serialized records to columns and record objects, in numpy.
 
-Decoding inside graphs is in `parse`, which takes the rules for missing values from here.
+`parse` decodes inside graphs, and uses the rules for missing values that are defined here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Vectors(types.SimpleNamespace):
         checked: return a value if the flags of all records are true; otherwise fail for the first record with a false
             flag. Arguments: field, value, flags, message, and details (words, and vectors with a value per record).
         constant: convert values of a field; without a field, convert to int64.
-        filled: create a vector of the same length, filled with an int.
+        filled: create a vector as long as another one, filled with an int.
         lacks: check whether any flag may be true.
         to_mask: return the flags, or None if all are true.
         where: `numpy.where`.
@@ -77,7 +77,7 @@ class Vectors(types.SimpleNamespace):
         chosen: select values by a mask.
         take: select values by indices.
         starts: compute the offset of each row from the sizes of the rows.
-        ranges: concatenate the ranges with these `starts` and sizes.
+        ranges: concatenate the ranges with the given starts and sizes.
         longest: compute the elementwise maximum of several vectors.
         with_defaults: spread the values of present records to all records, and fill in the default of the field.
     """
@@ -129,7 +129,8 @@ class Presence:
         absent: mask of the records with neither feature nor flag, whose value is the default, bool `(n,)`; None if
             there are none.
         present: mask of the records with a value, including the default, bool `(n,)`; None if all must have a value.
-        excused: mask of the records without steps, whose length is not compared, bool `(n,)`; None if there are none.
+        excused: mask of the records without steps, whose length is not compared with that of other fields, bool `(n,)`;
+            None if there are none.
     """
 
     absent: Any = None
@@ -145,9 +146,9 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) 
         field: feature list, or context field of unknown length.
         sizes: number of steps in each record (of a context field, the number of values), `(n,)`.
         stated: presence flags of an optional field: 1 for a value, 0 for None, -1 if the flag is missing because
-            another program wrote the record; None if no record has the flag.
-        holds: mask of the records that have the feature, bool `(n,)`; None if the parser has
-            already checked that every record has it.
+            another program wrote the record; or None instead of flags if no record has one.
+        holds: mask of the records that have the feature, bool `(n,)`; None if the parser has already checked that every
+            record has it.
     """
     if not field.may_lack:
         return (sizes if holds is None else xp.checked(field, sizes, holds, _missing(field))), Presence()
@@ -162,13 +163,13 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) 
 
 
 def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any) -> tuple[Column, Presence]:
-    """Build the column of a context field of known shape; an empty feature is a missing value.
+    """Build the column of a context field of known shape, in which an empty feature means a missing value.
 
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
         field: declaration of the field.
-        values: values of the records with a value.
-        have: mask of the records with a value, bool `(n,)`; the others lack the feature.
+        values: values of the records that have one.
+        have: mask of the records with a value, bool `(n,)`; the feature of all others is missing or empty.
         stated: presence flags of an optional field, as in `presence_of`.
     """
     if not field.may_lack:
@@ -203,7 +204,7 @@ def with_absent(
         xp: array operations, `NUMPY` or `of_graphs()`.
         field: feature list, or context field of unknown length.
         column: column of the values that the records contain.
-        sizes: checked number of steps (context: values) of each record, before cropping.
+        sizes: number of steps (of a context field, of values) in each record before cropping, already checked.
         presence: masks of the records that have a value.
         kept: slice of the steps of the default that cropping keeps.
     """
@@ -268,9 +269,9 @@ def reconcile(
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
         fields: fields of the group.
-        sizes: number of steps of each record, by field.
-        excused: mask of the records that lack the field, by field.
-        lengths: number of steps of each record after cropping, by field.
+        sizes: mapping of field name to the number of steps of each record.
+        excused: mapping of field name to the mask of the records that lack the field.
+        lengths: mapping of field name to the number of steps of each record after cropping.
     """
     sure = next((field for field in fields if field.name not in excused), None)
 
@@ -339,7 +340,7 @@ def _sentinel(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
 
 @functools.cache
 def of_graphs() -> Vectors:
-    """Return the array operations of TensorFlow."""
+    """Return the array operations implemented with TensorFlow."""
     import tensorflow as tf
 
     return Vectors(
@@ -470,7 +471,7 @@ class ColumnDecoder:
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
-        """Decode a context field of known shape; it may be empty only if the flag says None."""
+        """Decode a context field of known shape; its feature may be empty only if the presence flag says None."""
         rows = np.flatnonzero(span.starts >= 0)
         required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
         values = self._read(field, span.take(rows), rows, len(span), required)
@@ -479,7 +480,7 @@ class ColumnDecoder:
         return fixed_values(NUMPY, field, values.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
-        """Read the values of features; `rows` are the numbers of their records, out of `size` records."""
+        """Read the values of features; `rows` has the number of the record of each, out of `size` records."""
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         check = functools.partial(_require_usual, rows=rows, size=size)
@@ -490,7 +491,7 @@ class ColumnDecoder:
         return Reader(field, rows, joined=joined)
 
     def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
-        """Decode a field to a column, and return the mask of the records that have it; the others get empty values."""
+        """Decode a field to a column, and return the mask of the records that have it; others get empty values."""
         if field.sparse is not None:
             return self._decode_sparse(field, spans)
         span = spans[field.feature.encode()]
@@ -587,7 +588,7 @@ _SHORT = 1 << 12  # bytes; values up to this are copied, because a view would ke
 
 
 def _require(ok: object) -> None:
-    """Leave the record to the batch decoder unless `ok`."""
+    """Raise the error that leaves a record to the batch decoder, unless `ok`."""
     if not ok:
         raise WireError("the batch decoder is to look at it")
 
@@ -596,7 +597,7 @@ class SingleDecoder:
     """Decoder of one record at a time, used by selections and `Schema.decode`.
 
     For a short record, numpy's overhead takes 20 to 70 times as long as the decoding itself, so each field has a
-    function that does without numpy. Errors are left to `ColumnDecoder`.
+    function that does without numpy. Records with errors are left to `ColumnDecoder`, which reports them.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -627,7 +628,7 @@ class SingleDecoder:
         """Read the values of a record; return None to leave it to the batch decoder.
 
         Args:
-            data: bytes of a small record, or a view of a large one; arrays may be views into the latter.
+            data: bytes of a small record, or a view of a large one; the arrays can then be views into it.
         """
         kind = type(data)
         is_view = kind is memoryview
@@ -667,7 +668,7 @@ class SingleDecoder:
 def _optional(
     field: Field, read: Callable[[bytes, FeatureSpans], Any]
 ) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
-    """Wrap the function that reads a field, to return None or the default for a message without the field."""
+    """Wrap the function that reads a field, so that it returns None or the default for a message without the field."""
     if not field.may_lack:
         return lambda data, features, _: read(data, features)
     presence, names = (field.presence or "").encode(), [name.encode() for name in value_features(field)]
@@ -829,7 +830,7 @@ def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDAr
 
 
 def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
-    """Convert float32 numbers, or a buffer, to elements; return a view if they lie in a large record."""
+    """Convert float32 numbers, or a buffer, to elements; return a view if the bytes belong to a large record."""
     _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
     dtype = field.element.numpy
     is_plain = dtype == np.float32 or (field.buffered and dtype.kind != "b")
@@ -896,7 +897,7 @@ class RecordDecoder:
 
     @property
     def gives_views(self) -> bool:
-        """Check whether arrays of a large single record can be views of its bytes."""
+        """True if arrays of a large single record can be views of its bytes."""
         return self.layout == "steps" and self._single.gives_views
 
     def decode_values(self, messages: Messages) -> list[list[Any]]:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _BASE, _DIGITS = 128, 5  # varints of 32 bits, enough for the size of any record
 _POWERS = [_BASE**digit for digit in range(_DIGITS)]
-_SHOWN = 16  # bytes of a bad tensor in an error
+_SHOWN = 16  # bytes of a bad tensor to show in an error
 
 
 def tensor_buffers(encoded: Any, field: Field) -> Any:
     """Extract the little-endian buffers of serialized tensors, and check that dtype and shape fit the field.
 
-    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can claim any
-    shape for a single value, and `tf.io.parse_tensor` would allocate memory for that shape.
+    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can claim any shape for a
+    single value, and `tf.io.parse_tensor` would allocate memory for that shape.
 
     Args:
         encoded: serialized tensors, string `(n,)`.
@@ -51,7 +51,7 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them, and the n of each, int64."""
+    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and each `n`, int64."""
     import tensorflow as tf
 
     # The first dimension is at the same offset in all headers.
@@ -206,7 +206,7 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
 
 
 def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
-    """Count the steps of elements in each alignment group, int64 `(n, groups)`.
+    """Count the steps of each element in each alignment group; return them as int64 `(n, groups)`.
 
     Args:
         schema: schema passed to `serialize_fields`.

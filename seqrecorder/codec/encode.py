@@ -1,4 +1,4 @@
-"""Encode records, columns and dictionaries to serialized SequenceExamples, in numpy.
+"""Encoding of records, columns and dictionaries to serialized SequenceExamples, in numpy.
 
 Decoding is in `decode`; the bytes of messages are written by `wire.write`.
 """
@@ -118,8 +118,8 @@ def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
         return list(chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))
 
 
-PIECE_RECORDS = 16384  # maximum in a piece
-PIECE_BYTES = 6 << 20  # maximum in a piece, unless a single record is larger
+PIECE_RECORDS = 16384  # maximum number of records in a piece
+PIECE_BYTES = 6 << 20  # maximum size of a piece, unless a single record is larger
 _MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece of this many records and bytes is large enough
 
 _SCALAR = 8  # bytes to count for a single number
@@ -146,7 +146,7 @@ def records_in_piece(size: int, octets: int) -> int:
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Cut columns into pieces, as views; yield the number of records and the columns of each piece.
+    """Cut columns into pieces, which are views; yield the number of records and the columns of each piece.
 
     Args:
         columns: mapping of field name to column.
@@ -176,7 +176,7 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
 
 
 def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
-    """Cut a column at these record numbers."""
+    """Cut a column at the given record numbers."""
     at: dict[str, NDArray[np.int64]] = {"present": rows}
     inner = rows if column.present is None else bounds(column.present)[rows]
     for name in ("steps", "counts"):
@@ -230,7 +230,7 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Build the function that sums the sizes of values; it may fail for values of an undeclared type or shape."""
+    """Build the function that sums the sizes of values; it may fail for values that lack the declared type or shape."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
@@ -293,7 +293,8 @@ def columns_of_dictionaries(
     Args:
         schema: schema of the records.
         rows: dictionaries, one per record.
-        convert: function that converts a JSON value to a value of the field; with it, null becomes NaN in float fields.
+        convert: function that converts a JSON value to a value of the field; if given, null in float fields becomes
+            NaN.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None
@@ -313,7 +314,7 @@ def columns_of_dictionaries(
 
 
 def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
-    """Return the value of each row, and the number of rows that have the key.
+    """Return the value of the field in each row, and the number of rows that have it.
 
     Raises:
         KeyError: a row lacks a required field.

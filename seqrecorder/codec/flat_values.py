@@ -1,4 +1,4 @@
-"""Read and check the values of one field over many messages, as flat arrays, in numpy.
+"""Reading of one field's values from many messages to flat numpy arrays, with checks.
 
 Presence and defaults are handled in `decode`.
 """
@@ -50,7 +50,7 @@ def require_all(ok: Any, rows: Any, field: Field, message: str, *details: Any, c
     Args:
         ok: flag of each item, bool `(n,)`.
         rows: record number of each item, or of each run of items in `counts`.
-        field: field of the values.
+        field: field that the values belong to.
         message: beginning of the message, with the expected value.
         details: end of the message: words, and arrays with one value per item.
         counts: number of items in each run; None if there are no runs.
@@ -80,7 +80,7 @@ def view_as(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
 
 
 def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
-    """Find the buffers in serialized tensors, and check the headers against `tf.io.serialize_tensor`."""
+    """Find the buffers in serialized tensors, and check that their headers are those of `tf.io.serialize_tensor`."""
     dtype, width = field.element.graph, field.count * field.element.itemsize
     sizes, heads = items.sizes, np.zeros(len(items), np.int64)
     wrong = np.zeros(len(items), bool)
@@ -136,7 +136,7 @@ def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[An
 
 
 FLOAT_BYTES = 4
-_SHOWN = 16  # bytes of a bad tensor in an error
+_SHOWN = 16  # bytes of a bad tensor to show in an error
 _LARGE_LIST = 1 << 20  # bytes; larger feature lists are read in pieces, to bound memory
 _SHORT_TEXT = 256  # mean bytes; longer texts are decoded faster one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
@@ -252,7 +252,7 @@ class Reader:
         Args:
             spans: spans of packed numbers, or of bytes values with headers.
             check: function to call with the mask of features that are not in canonical form.
-            any_number: whether a feature may contain any number of arrays of the known dimensions, not just one.
+            any_number: whether a feature may contain any number of arrays of the known dimensions, instead of one.
             required: whether a feature must have a value; a bool for all features, or one per feature.
         """
         field = self.field
@@ -293,7 +293,7 @@ class Reader:
         Args:
             items: spans of the bytes values.
             counts: number of bytes values in each feature.
-            any_number: whether a buffer may contain any number of arrays of the known dimensions, not just one.
+            any_number: whether a buffer may contain any number of arrays of the known dimensions, instead of one.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)
@@ -316,7 +316,7 @@ class Reader:
 
         Args:
             items: spans of the texts.
-            rows: record number of each text; None for the rows of the reader.
+            rows: record number of each text; None to use the rows of the reader.
         """
         if not len(items):
             return objects([])
@@ -358,7 +358,7 @@ def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
 
 
 def _split(items: Spans, *, is_str: bool) -> list[Any]:
-    """Split spans into bytes or str objects: all at once if none contains NUL."""
+    """Split spans into bytes or str objects; do it in one operation if the texts are short and none contains NUL."""
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
     if len(items) > 1 and total <= _SHORT_TEXT * len(items):

@@ -44,7 +44,7 @@ def records_called(name: str) -> Iterator[None]:
 def checked(value: Any, ok: Any, *message: Any) -> Any:
     """Return `value`, a tensor or a structure of tensors, after asserting that all of `ok` are true.
 
-    The returned value depends on the assertion, because a graph may prune an assertion without dependents.
+    The returned value depends on the assertion, because a graph may prune an assertion on which nothing depends.
     """
     import tensorflow as tf
 
@@ -103,14 +103,14 @@ def spread_rows(values: Any, present: Any, filler: Any) -> Any:
 
 
 def rows_at(values: Any, indices: Any) -> Any:
-    """Gather rows of values by indices."""
+    """Gather the rows of values at the given indices."""
     import tensorflow as tf
 
     return tf.raw_ops.Gather(params=values, indices=indices)
 
 
 def index_range(stop: Any, start: Any = None) -> Any:
-    """Count from `start` (default: 0) up to but excluding `stop`, a scalar tensor, in the dtype of `stop`."""
+    """Create a range from `start` (default: 0) up to but excluding the scalar tensor `stop`, in its dtype."""
     import tensorflow as tf
 
     start = tf.constant(0, stop.dtype) if start is None else start
@@ -118,7 +118,7 @@ def index_range(stop: Any, start: Any = None) -> Any:
 
 
 def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
-    """Count the entries of an ascending vector that are <= each value, or < with `less`; return int32."""
+    """Count, for each value, the entries of an ascending vector that are <= it, or < it with `less`; return int32."""
     import tensorflow as tf
 
     row = tf.raw_ops.ExpandDims(input=ascending, axis=0)
@@ -168,7 +168,7 @@ def to_declared(values: Any, field: Field) -> Any:
 
 
 def narrow(values: Any, name: str) -> Any:
-    """Narrow float32 values, the inverse of `widen`; NaNs are converted by their bits, which a cast may change.
+    """Narrow float32 values, as the inverse of `widen`; convert NaNs by bit operations, because a cast may change them.
 
     Values that `widen` did not produce are rounded to the nearest, ties to even.
     """
@@ -176,10 +176,10 @@ def narrow(values: Any, name: str) -> Any:
 
     shift = tf.bitwise.right_shift
     bits = tf.bitcast(values, tf.uint32)
-    nan = (bits & 0x7FFFFFFF) > 0x7F800000  # noqa: PLR2004 - of infinity
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000  # noqa: PLR2004 - bits of infinity
     if name == "bfloat16":
         rounded = shift(tf.where(nan, bits, bits + 0x7FFF + (shift(bits, 16) & 1)), 16)
-        lost = nan & tf.equal(rounded & 0x7F, 0)  # a payload only in the low bits would become an infinity
+        lost = nan & tf.equal(rounded & 0x7F, 0)  # a NaN with a payload only in the low bits would become an infinity
         return tf.bitcast(tf.cast(tf.where(lost, rounded | 0x40, rounded), tf.uint16), tf.bfloat16)
     payload = shift(bits, 13) & 0x3FF
     payload = tf.where(tf.equal(payload, 0), tf.constant(0x200, tf.uint32), payload)
@@ -211,7 +211,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers contain whole arrays of the known dimensions; return them, and the array count of each."""
+    """Check that buffers contain whole arrays of the known dimensions; return them and the number in each."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -245,7 +245,7 @@ def with_shape(values: Any, field: Field) -> Any:
 
 
 def sums_of_rows(sizes: Any, splits: Any) -> Any:
-    """Sum the sizes within each row of row splits."""
+    """Sum the sizes within each of the rows that `splits` defines."""
     import tensorflow as tf
 
     ends = tf.concat([[0], tf.cumsum(tf.cast(sizes, tf.int64))], 0)
@@ -460,7 +460,7 @@ def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tupl
         values: concatenated values of the steps at `cropped_positions`.
         lengths: lengths of the sequences before cropping, int64 tensor `(n,)`.
         crop: steps to keep, including the `MARGINS`.
-        present: mask of the records that have a sequence, bool `(n,)`; None for all.
+        present: mask of the records that have a sequence, bool `(n,)`; None if all have one.
     """
     import tensorflow as tf
 
@@ -488,7 +488,7 @@ def _window_of(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]
 
 
 INDEX, SEED = "seqrecorder/index", "seqrecorder/seed"
-"""Names of the features for the numbers that records get while they are read."""
+"""Names of the features that store the numbers assigned to records while they are read."""
 
 NUMBERS = (INDEX, SEED)
 
@@ -496,7 +496,7 @@ _DIGITS = 19
 """Digits of the largest int64: a fixed width makes the message around the number a constant."""
 
 NOTHING = -1
-"""Number for rows of a batch without a record."""
+"""Number for a batch row that has no record."""
 
 
 def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
@@ -525,7 +525,7 @@ def _header(feature: str) -> bytes:
 
 
 def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
-    """Add fields of numbers to a schema, as bytes; `names` maps feature to field name, or to None for no field."""
+    """Add number fields, stored as bytes, to a schema; `names` maps feature to field name, or to None for no field."""
     kind = element_type("bytes")
     numbers = [Field(name, feature, "context", kind, ()) for feature, name in names.items() if name is not None]
     return Schema(schema.name, (*schema.fields, *numbers)) if numbers else schema
@@ -555,7 +555,7 @@ class Derivation(ABC):
     """Interface of derivations: new values for a field, additional fields computed from it, or both.
 
     Attributes:
-        source: name of the source field, which may be stored or derived.
+        source: name of the source field, which can be stored or derived.
     """
 
     source: str
@@ -590,7 +590,7 @@ class Derivation(ABC):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the added fields that are padded like the source; by default the first added field."""
+        """Names of the added fields that are padded like the source, by default only the first one."""
         return self.names[:1]
 
 
@@ -599,7 +599,7 @@ def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
 
     Raises:
         SchemaError: a source field does not exist.
-        OptionError: a derivation does not support its kind of field.
+        OptionError: a derivation does not support the kind of its source field.
     """
     fields = list(schema.fields)
     for derivation in derivations:
@@ -689,7 +689,7 @@ class FieldMap(Derivation):
 
 
 class MapsField(Protocol):
-    """Interface of field mappings: vocabularies and statistics."""
+    """Interface of objects that map the values of a field: vocabularies and statistics."""
 
     def field_map(self, field: Field) -> FieldMap:
         """Build the map for the values of a field.
@@ -726,8 +726,8 @@ class Padding:
         values: mapping of field to padding value; other fields are padded with zeros or empty text.
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
-        ragged: whether to pad ragged values as well; each dimension is padded to the longest of the batch.
-        static: padded length of each alignment group, if it is the same in all batches.
+        ragged: whether to pad ragged values, too; each dimension is padded to the longest of the batch.
+        static: mapping of alignment group to padded length, for groups in which it is the same in all batches.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
@@ -762,7 +762,7 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Spread the sizes of present records to all records; the others become 0."""
+    """Spread the sizes of present records to all records; absent records get 0."""
     import tensorflow as tf
 
     if column.present is None:
@@ -829,7 +829,7 @@ def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any
 
 
 def check_values(schema: Schema, values: Mapping[str, Any], read: Schema) -> dict[str, Any]:
-    """Convert padding values to the dtypes of their fields, as they are read: ids of a vocabulary, for example.
+    """Convert padding values to the dtypes in which their fields are read, such as that of the ids of a vocabulary.
 
     Raises:
         OptionError: a value does not fit its field, or the field is not padded.

@@ -1,7 +1,7 @@
-"""Decode PNG and JPEG images to pixels, inside a graph or eagerly.
+"""Decoding of PNG and JPEG images to pixels, inside a graph or eagerly.
 
 Images of any size, and images to resize, stay encoded in a graph until a batch is complete. Only the images of the
-batch are then decoded, and padded to the largest.
+batch are then decoded, and padded to the size of the largest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.schema.field import Field
 
-_MANY = 32  # images to decode in a graph, whose call takes as long as decoding ten small ones
+_MANY = 32  # decode this many images or more in a graph, whose call takes as long as decoding ten small images
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _GRAY_AND_ALPHA = 2  # number of channels that TensorFlow decodes only with `channels=0`, as stored
 _PNG_HEAD = 24  # bytes up to the end of the image size
@@ -33,7 +33,7 @@ _BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
 
 
 def not_empty(encoded: Any, field: Field) -> Any:
-    """Check that encoded images are not empty, because empty bytes are padding."""
+    """Check that encoded images are not empty, because empty bytes stand for padding."""
     import tensorflow as tf
 
     message = f"field {field.name!r}: images in PNG or JPEG are expected in {field.feature!r}, got no bytes"
@@ -43,7 +43,7 @@ def not_empty(encoded: Any, field: Field) -> Any:
 def decode_images(encoded: Any, field: Field) -> Any:
     """Decode a vector of images to (N, height, width, channels), inside a graph or eagerly.
 
-    Both storages accept PNG and JPEG, because foreign files mix them under one name.
+    Fields of either storage accept both PNG and JPEG, because files from other programs mix the two under one name.
     """
     return ImageDecoder(field).decode(not_empty(encoded, field))[0]
 
@@ -85,7 +85,7 @@ def _fits(image: bytes, field: Field) -> bool:
 
 @attrs.frozen
 class ImageDecoder:
-    """Decoder of the images of a field; pads or resizes them to one size.
+    """Decoder of the images of a field, which pads or resizes them to one size.
 
     Attributes:
         field: declaration of the field.
@@ -138,7 +138,7 @@ class ImageDecoder:
         elif [size for size, own in zip(header[1:3], self.field.shape, strict=False) if own is not None] != known:
             kind, got = _of_size(self.field.shape), str(list(header[1:3]))
         else:
-            pixels: NDArray[Any] = self._decode(tf.constant(encoded)).numpy()  # to check the shape as well takes longer
+            pixels: NDArray[Any] = self._decode(tf.constant(encoded)).numpy()  # `_read` checks the shape, but is slower
             if pixels.shape[2] == self.field.shape[2]:
                 return pixels
             kind, got = f"images of {self.field.shape[2]} channels", str(pixels.shape[2])

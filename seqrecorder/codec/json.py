@@ -1,4 +1,4 @@
-"""Convert columns to lines of JSON exactly, or raise an error."""
+"""Exact conversion of columns to lines of JSON, with an error for values that JSON cannot represent."""
 
 from __future__ import annotations
 

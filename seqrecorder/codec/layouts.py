@@ -1,4 +1,4 @@
-"""Detect the layout of messages, and build the feature specs of each layout for TensorFlow's parser.
+"""Detection of the layout of messages, and feature specs of each layout for TensorFlow's parser.
 
 The messages are parsed in `parse` and `decode`.
 """
@@ -40,7 +40,7 @@ Feature of a flat `tf.train.Example` (`example`)."""
 
 
 def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> None:
-    """Raise `OptionError` for steps whose bounds a layout cannot store."""
+    """Raise `OptionError` if the layout cannot store the bounds of the steps of a field."""
     names = [field.name for field in fields if field.is_list and (field.is_ragged or field.sparse is not None)]
     if layout != "steps" and names:
         raise OptionError(
@@ -79,7 +79,7 @@ class Specs:
         import tensorflow as tf
 
         context, lists = self._build(lambda field: not field.is_list and _in_shape(field))
-        # Lists, so that specs can be compared. Lists lose the bits of a signalling NaN, which arrays would keep.
+        # Use lists, so that specs can be compared; unlike arrays, they lose the bits of a signalling NaN.
         for name, spec in context.items():
             if isinstance(spec, tf.io.FixedLenFeature) and hasattr(spec.default_value, "tolist"):
                 context[name] = spec._replace(default_value=spec.default_value.tolist())
@@ -223,7 +223,7 @@ def _readable(samples: Iterable[bytes], numbered: Sequence[Field] = (), layout: 
 
 
 def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
-    """Yield, for each list that can show packing, the number of features, and of values in the first one."""
+    """Yield the number of features, and of values in the first feature, of each list that can show packing."""
     for field in lists:
         steps = message.lists.get(field.feature)
         if not steps or steps[0].kind is None or field.is_ragged or field.packed or field.sparse is not None:
@@ -239,7 +239,7 @@ def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where
     """Check that serialized messages of a layout contain the required fields of a schema.
 
     Raises:
-        SchemaMismatchError: a required field is missing from all messages; the error lists the features.
+        SchemaMismatchError: a required field is missing from all messages; the error lists the missing features.
         OptionError: the layout cannot store the bounds of ragged or sparse steps.
     """
     require_bounds(schema.fields, layout, f"{where}: ")

@@ -1,4 +1,4 @@
-"""Parse serialized records to tensors, in graphs.
+"""Parsing of serialized records to tensors, in graphs.
 
 `Parser` calls TensorFlow's parse ops and handles dtypes, step shapes, buffers, packing, sparsity, defaults and
 presence. Decoding to record objects is in `decode`.
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) -> tuple[Column, Any]:
-    """Decode a field to a flat column; return it and the steps (context: values) per record before cropping."""
+    """Decode a field to a flat column; return it and the number of its steps or values per record before cropping."""
     if field.sparse is not None:
         return _sparse_column(field, features, crop)
     if not field.is_list:
@@ -86,7 +86,7 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
 
 
 def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tuple[Column, Any]:
-    """Decode a list with one feature per record; return it, and the steps per record before cropping."""
+    """Decode a list with one feature per record; return it and the number of steps per record before cropping."""
     import tensorflow as tf
 
     if layout == "example":
@@ -109,7 +109,7 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 
 
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-    """Decode a list with one feature per step; return it, and the steps per record before cropping."""
+    """Decode a list with one feature per step; return it and the number of steps per record before cropping."""
     whole = differences(ragged.row_splits)
     steps, inner = _crop_rows(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
@@ -121,7 +121,7 @@ def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
 
 
 def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
-    """Decode a sparse column; return it and the number of steps (context: values) per record before cropping."""
+    """Decode a sparse column; return it and the number of steps (or context values) per record before cropping."""
     import tensorflow as tf
 
     indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
@@ -174,7 +174,7 @@ def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[C
 
 
 def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
-    """Decode values of unknown length; return them flat and the count of each row of a ragged tensor."""
+    """Decode values of unknown length; return them flat, and the count in each row of a ragged tensor."""
     values, sizes = _elements(field, ragged.values)
     if sizes is None:
         values, counts = whole_rows(values, field, differences(ragged.row_splits))
@@ -236,8 +236,8 @@ def images_of(
 
     Args:
         schema: schema with all fields.
-        sources: source field of each derived field, by name.
-        decoders: decoder of each source field, by name.
+        sources: mapping of the name of each derived field to that of its source field.
+        decoders: mapping of the name of each source field to its decoder.
     """
     of_images = {name: source for name, source in sources.items() if source in decoders}
     return {
@@ -270,11 +270,11 @@ class _Parsed:
 
     Attributes:
         features: output of the parse op.
-        columns: flat column of each field that the op does not finish, by field name.
-        whole: number of steps of each record before cropping, by feature list.
-        lengths: number of steps of each record after cropping, by feature list; 0 if there is no value.
-        present: mask of the records with a value, by optional field.
-        of_group: length of each record after cropping, by alignment group.
+        columns: mapping of field to flat column, for the fields that the op does not finish.
+        whole: mapping of feature list to the number of steps of each record before cropping.
+        lengths: mapping of feature list to the number of steps of each record after cropping, 0 if it has no value.
+        present: mapping of optional field to the mask of the records with a value.
+        of_group: mapping of alignment group to the length of each record after cropping.
     """
 
     features: dict[str, Any]
@@ -291,18 +291,19 @@ class Parser:
     Args:
         schema: schema of the records.
         layout: layout of sequences in the messages.
-        crops: steps to keep, by alignment group (default: all steps).
+        crops: mapping of alignment group to the steps to keep; all steps of other groups are kept.
         where: label of the records in TensorFlow's errors; "" for none.
         derivations: derivations to apply, in order.
-        images: mapping of field name to decoder, for encoded images; the parser adds those for images of any size.
+        images: mapping of field name to decoder, for encoded images; the parser adds decoders for images of any size.
 
     Attributes:
         stored: schema of the stored fields.
         schema: schema of the stored and derived fields.
-        images: decoder for complete batches, by stored or derived field.
+        images: mapping of stored or derived field to the decoder of its images in complete batches.
 
     Raises:
-        OptionError: the layout cannot store the bounds of ragged or sparse steps, or a field of images is mapped.
+        OptionError: the layout cannot store the bounds of ragged or sparse steps, or a derivation maps a field of
+            images.
     """
 
     def __init__(
@@ -496,7 +497,7 @@ class Parser:
                 sizes, presence = presence_of(of_graphs(), field, sizes, stated, holds.get(name))
                 with tf.control_dependencies([sizes]):
                     column = attrs.evolve(column, values=tf.identity(column.values))
-                crop = self._crop(field)  # `Crop` refuses fields with a default
+                crop = self._crop(field)  # without random windows: `batching.Crop` rejects fields with a default
                 kept = kept_of(len(field.default), crop) if crop and field.has_filling else slice(None)
                 parsed.columns[name], sizes = with_absent(of_graphs(), field, column, sizes, presence, kept=kept)
                 if field.is_list:
@@ -535,7 +536,7 @@ class Parser:
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
-        """Find which records contain each field, for fields whose parsed values do not show that."""
+        """Find which records contain each field, for fields whose parsed values do not show it."""
         import tensorflow as tf
 
         doubtful: dict[str, Any] = {}

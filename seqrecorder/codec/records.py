@@ -1,4 +1,4 @@
-"""Implement `Schema.encode`, `decode`, `parse` and their batch forms, with lazy imports of the codec modules."""
+"""Implementation of `Schema.encode`, `decode`, `parse` and their batch forms, with lazy imports of codec modules."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def content_digest(schema: Schema, data: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     try:
         context, lists = message_spans(data)
-    except WireError:  # a record of another program: compare the bytes
+    except WireError:  # written by another program: hash all bytes
         digest.update(data)
         return digest.digest()
     for features in (context, lists):

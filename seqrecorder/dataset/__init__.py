@@ -1,4 +1,4 @@
-"""Datasets on disk: manifest, splits, generations and shards; also verification and salvage."""
+"""Datasets on disk: their manifests, splits, generations and shards, and their verification and salvage."""
 
 __all__ = [
     "append_and_overwrite",

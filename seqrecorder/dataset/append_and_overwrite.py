@@ -1,12 +1,12 @@
 """Publication of staged files as a dataset, or as an addition to a dataset.
 
 If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Otherwise
-the new files are moved beside the old ones, and then one rename replaces the manifest. Until then, the new files belong
-to no dataset. File names contain the generation, so a file that a reader has open never changes.
+the new files are moved next to the old ones, and then one rename replaces the manifest. Until then, the new files
+belong to no dataset. File names contain the generation, so a file that a reader has open never changes.
 
-A writer records the state of the destination when it starts, and publishes only if that is unchanged. So the first of
-two concurrent writers wins, and the other one raises an error. States are compared by the text of the manifest, which
-contains the digests of all files.
+A writer records the state of the destination when it starts, and publishes only if that has not changed. Of two
+concurrent writers, the first to publish therefore wins, and the other raises an error. States are compared by the text
+of the manifest, which contains the digests of all files.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CSV_HEAD = b"shard,index,steps"
 """First bytes of an `examples.csv` that a dataset's writer wrote."""
 
 ASSET_GENERATION = re.compile("g([0-9]{4,})")
-"""Name of a directory with the assets that a later generation added."""
+"""Pattern of the names of directories with the assets that later generations added."""
 
 _NOTE = re.compile(r"\.manifest\.json\.files-[0-9a-f]{16}")
 _CSV = ".csv"
@@ -71,7 +71,7 @@ def named(manifest: Manifest) -> set[str]:
 
 
 def _owned(locked: Held, split: str) -> dict[str, int]:
-    """Map the file names in a split's directory to generations, without names that other programs may use."""
+    """Map each file in a split's directory to its generation, except for files that other programs may have written."""
     names = {name: generation_of(split, name) for name in locked.entries(split)}
     return {
         name: number
@@ -94,8 +94,8 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
     These are the files that the manifest names, the `examples.csv` files, the key index, the statistics, assets of
-    which an append stored newer ones, and leftovers of killed writers. Except for those in the manifest, no other
-    program uses such names.
+    which an append stored newer versions, and leftovers of killed writers. Except for the names in the manifest, no
+    other program uses names like these.
     """
     ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST) | _assets(locked, manifest).keys()
     return ours | {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
@@ -134,7 +134,7 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 
 
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
-    """Remove the leftovers of a writer that was killed during a publication; its note lists them.
+    """Remove the leftovers of a writer that was killed during a publication, which are listed in its note.
 
     A note is a copy of a manifest in the dataset's directory. It exists while the files in that manifest are added or
     removed.
@@ -174,7 +174,7 @@ class Standing:
     generation: int = 0
 
     def check_opened(self, digest: str, where: object) -> None:
-        """Raise an error if a dataset to rewrite from its own records has changed since it was opened.
+        """Raise an error if a dataset that is rewritten from its own records has changed since it was opened.
 
         This compares the opened dataset with this state; the publication compares this state with the destination.
 
@@ -205,17 +205,18 @@ _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BE
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
-    """Read the state of the destination, and check that it may be written.
+    """Read the state of the destination, and check that writing to it is allowed.
 
     Args:
         dataset: directory of the destination.
         schema: schema of the new records.
-        append: whether to append to the dataset there.
-        overwrite: whether to replace the dataset there.
+        append: whether to append to the dataset at the destination.
+        overwrite: whether to replace the dataset at the destination.
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the manifest there is damaged, or does not describe a dataset; nothing is overwritten.
+        DatasetExistsError: the manifest at the destination is damaged, or does not describe a dataset; nothing is
+            overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has a different compression.
         SchemaMismatchError: the fields differ by more than new optional fields.
@@ -279,14 +280,14 @@ def publish(
     Args:
         staging: directory with the new files.
         new: the new manifest.
-        old: expected state of the destination; for an overwrite, it may also be empty by now.
+        old: expected state of the destination; for an overwrite, the destination may also have become empty.
         keep: whether the old files stay because the new manifest names them as well. Otherwise, they are removed after
             the publication, together with files that only a writer can have left. All other files in the directory
             stay.
         outer: the caller's lock on the destination, if it already holds one and `keep` is true.
 
     Returns:
-        The new manifest as written; the paths of its assets may differ.
+        The new manifest as written; the paths of its assets may differ from those in `new`.
 
     Raises:
         DatasetError: another process has changed the dataset in the meantime; it stays as it is.
@@ -354,7 +355,7 @@ def merge_into(
                 _check_complete(locked, old.manifest)
             else:
                 replaced = belongings(locked, old.manifest)
-            assets = _assets(locked, old.manifest).items()  # readers of an older manifest may open theirs
+            assets = _assets(locked, old.manifest).items()  # readers of an older manifest may still open them
             known = {path for path, generation in assets if generation <= old.manifest.generation}
             known |= named(old.manifest) | _listings(locked, old.manifest)
             locked.remove(belongings(locked, old.manifest) - known)  # leftovers of killed writers
@@ -427,7 +428,7 @@ def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
 
 
 def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> None:
-    """Move all files except the manifest; before that, append each file to `moved` and each directory to `created`.
+    """Move all files except the manifest; before each move, append the file to `moved` or the directory to `created`.
 
     Raises:
         DatasetExistsError: a user's file has the same name, or one that differs only in case.

@@ -61,9 +61,9 @@ Check = Literal["manifest", "full", "none"]
 OnCorrupt = Literal["error", "skip"]
 
 _WINDOW_BYTES = 16 << 20  # bytes of records in memory at a time
-_WINDOW_RECORDS = 1024  # maximum number of records, if they are small
+_WINDOW_RECORDS = 1024  # maximum number of records in memory at a time, if they are small
 
-_CHECKED = 4096  # files to check before the first record; checking more takes minutes over a network
+_CHECKED = 4096  # maximum number of files to check before the first record; over a network, more take minutes
 
 
 @attrs.frozen(eq=False)
@@ -91,10 +91,10 @@ class ShardFile:
         records: number of records; -1 if they were not counted.
         bytes: size of the file.
         start: position of the first record in written order.
-        step: distance between two records in written order.
+        step: distance between consecutive records of the shard in written order.
         lengths_sha256: SHA-256 of the lengths file, in hexadecimal; None if unknown.
         is_damaged: whether this is a copy of the intact records of a damaged shard; their positions are unknown.
-        runs: runs to read instead of the file, which does not exist then; None to read the file.
+        runs: runs to read instead of the file, which then does not exist; None to read the file.
     """
 
     directory: Path
@@ -115,7 +115,7 @@ class ShardFile:
 
     @property
     def lengths_path(self) -> Path | None:
-        """Path of the lengths file; None if there is none."""
+        """Path of the lengths file, or None if there is none."""
         return None if self.lengths_name is None else self.directory / self.lengths_name
 
 
@@ -131,7 +131,7 @@ class Origin:
         files: shards, in order.
         manifest: manifest of the dataset; None for bare shards.
         check: level of checks.
-        whole: entry of the split, if these are all of its shards and no others; otherwise None.
+        whole: entry of the split, if `files` are exactly its shards; otherwise None.
         most_checked: maximum number of files to check before the first record.
     """
 
@@ -147,13 +147,13 @@ class Origin:
 
     @functools.cached_property
     def records(self) -> int:
-        """Number of records; -1 if they were not counted."""
+        """Number of records, or -1 if they were not counted."""
         counts = [file.records for file in self.files]
         return -1 if -1 in counts else sum(counts)
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """Pairs `(length, records)` in the first alignment group, ascending; None if the manifest lacks them."""
+        """Pairs `(length, records)` of the first alignment group, in ascending order, or None if they are unknown."""
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None
@@ -172,30 +172,30 @@ class Origin:
 
     @property
     def mean_bytes(self) -> int:
-        """Mean stored size of a record in bytes; a guess if the records were not counted."""
+        """Mean stored size of a record in bytes, or a guess if the records were not counted."""
         records = self.records
         return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
 
     @functools.cached_property
     def longest(self) -> int | None:
-        """Estimated length of the longest record in the first alignment group; None for bare shards."""
+        """Estimated length of the longest record in the first alignment group, or None for bare shards."""
         if self.manifest is None:
             return None
         return max((length for split in self.manifest.splits.values() for length, _ in split.bins), default=0)
 
     @property
     def is_large(self) -> bool:
-        """Check whether there are too many files to check all of them before the first record."""
+        """True if there are too many files to check all of them before the first record."""
         return self.check != "full" and len(self.files) > self.most_checked
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Reduce the requested number of records to about 16 MiB."""
+        """Reduce the requested number of records to one that takes at most about 16 MiB."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
         """Select the files for one of several readers, and the slice of their records to take (None for all).
 
-        The numbers of records of two readers differ by at most one.
+        The numbers of records of any two readers differ by at most one.
         """
         if shard is None:
             return self, None
@@ -256,8 +256,9 @@ class Origin:
     def check_first(self, schema: Schema) -> None:
         """Raise `RecordError` if one of the first records of bare shards does not fit the fields.
 
-        TensorFlow would raise its error only while iterating, and without naming file or record. Values that are
-        serialized as bytes, such as images, are not checked, because cropped steps may contain anything.
+        TensorFlow would raise its error only while iterating, and without naming the file or the record. Values that
+        are serialized as bytes, such as images, are not checked, because steps that cropping removes may contain
+        anything.
         """
         names = [field.name for field in schema.fields if not field.in_items]
         if self.manifest is not None or not names:
@@ -303,10 +304,10 @@ def check_shard(shard: Any) -> tuple[int, int]:
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
     """Choose the files for one of several readers, and the slice of their records to take (None for all).
 
-    The numbers of records of two readers differ by at most one. If dealing whole files round-robin meets this limit,
-    readers get whole files. Otherwise, each reader gets a contiguous range of the concatenated files, so that readers
-    share few files. If there are fewer files than readers, files and readers are dealt to as many groups as the limit
-    allows, and the readers of a group share its records round-robin.
+    The numbers of records of any two readers differ by at most one. If dealing whole files round-robin meets this
+    limit, readers get whole files. Otherwise, each reader gets a contiguous range of the concatenated files, so that
+    readers share few files. If there are fewer files than readers, files and readers are dealt to as many groups as the
+    limit allows, and the readers of a group share its records round-robin.
 
     >>> share_of([50, 50, 50, 50], 1, 2)
     (slice(1, None, 2), None)
@@ -348,7 +349,7 @@ def _is_even(shares: Sequence[int]) -> bool:
 
 
 class Selected(abc.ABC):
-    """Interface of selections, accepted wherever a path is."""
+    """Interface of selections, which are accepted wherever a path is."""
 
     @abc.abstractmethod
     def _resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
@@ -374,7 +375,7 @@ def resolve(
     Args:
         path: directory or URL of a dataset; a selection; or bare shards (a path, a glob or a list).
         split: name of the split; None for a dataset with one split, selections and bare shards.
-        schema: class or schema to read as; required for bare shards.
+        schema: class or schema to read the records as; required for bare shards.
         compression: compression of bare shards; None detects it from their first bytes.
         layout: layout of bare shards.
         check: `manifest` compares the sizes of shards with the manifest, and checks the frames of bare shards. (The
@@ -420,7 +421,7 @@ def _dataset_directory(path: Any) -> Path | None:
     if isinstance(path, Sequence) and not isinstance(path, str):
         return None
     candidate = dataset_at(path)
-    if os.path.isdir(candidate) or is_url(path):  # noqa: PTH112 - takes any OSError for no
+    if os.path.isdir(candidate) or is_url(path):  # noqa: PTH112 - treats any OSError as no
         return candidate
     if os.path.exists(candidate) or glob.has_magic(str(path)):  # noqa: PTH110 - as above
         return None
@@ -450,7 +451,7 @@ def resolve_dataset(
     if on_corrupt == "skip":
         if not is_verified:
             files = in_threads(functools.partial(_without_damage, manifest), zip(files, info.shards, strict=True))
-        files.sort(key=lambda file: file.is_damaged)  # damaged shards last, so that the others keep their order
+        files.sort(key=lambda file: file.is_damaged)  # damaged shards last, so that intact ones keep their order
         return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
     origin = Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check, info, most)
     if check == "full" or (check == "manifest" and manifest.url is None and not origin.is_large):
@@ -466,7 +467,7 @@ def resolve_dataset(
 def check_digest(manifest: Manifest, job: tuple[str, ShardInfo]) -> None:
     """Raise `ShardReadError` for an intact shard that is not the one that was written; damage shows when it is read.
 
-    At a URL, nothing is left to check, since `Manifest.fetch` compares the digests.
+    For a dataset at a URL, nothing is left to check, because `Manifest.fetch` compares the digests.
     """
     path = manifest.shard_path(*job)
     if manifest.url is None and not has_digest(path, job[1].sha256) and is_intact(path, manifest.compression):
@@ -496,7 +497,7 @@ def _without_damage(manifest: Manifest, pair: tuple[ShardFile, ShardInfo]) -> Sh
         manifest.fetch([(file.directory.name, shard)], verify=True)
     except ShardReadError:
         store, directory = Place.of(manifest.url or ""), scratch()
-        with contextlib.suppress(ShardReadError):  # the object is missing or another, or cannot be fetched
+        with contextlib.suppress(ShardReadError):  # the object is missing, was replaced, or cannot be fetched
             for name in (shard.name, "again"):
                 store.download(f"{file.directory.name}/{shard.name}", directory / name)
             if sha256(directory / shard.name) == sha256(directory / "again"):  # otherwise the connection is at fault

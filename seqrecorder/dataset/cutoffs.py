@@ -29,7 +29,7 @@ class Cutoff(Generic[R]):
     Attributes:
         since: first time to forecast; pass it to `Window(since=)`.
         until: first time after the span; pass it to `Window(until=)`. None if the span ends with the data.
-        train: selection of the records, cut off before `since`.
+        train: selection of the records, each cut off before `since`.
     """
 
     since: Any
@@ -40,7 +40,7 @@ class Cutoff(Generic[R]):
 def cutoffs(
     selection: Selection[R], count: int, *, time: str, horizon: int, shift: int | None = None
 ) -> list[Cutoff[R]]:
-    """Compute rolling forecast origins, each with the series before it for training and a span to forecast for testing.
+    """Compute rolling forecast origins, each with the earlier steps for training and a span to forecast for testing.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -64,14 +64,15 @@ def cutoffs(
         selection: records with the complete series.
         count: number of origins.
         time: name of the feature list with the times of the steps, which ascend.
-        horizon: number of times to forecast from each origin, counted among the distinct times of all series.
-        shift: number of times between two origins; None for `horizon`, so that no time is forecast twice.
+        horizon: number of time points to forecast from each origin, counted among the distinct times of all series.
+        shift: number of time points from one origin to the next; None means `horizon`, so that no time is forecast
+            twice.
 
     Returns:
         The origins, earliest first.
 
     Raises:
-        OptionError: there are too few times, or an option is invalid.
+        OptionError: there are too few distinct times, or an option is invalid.
         SchemaError: the field does not exist.
         RecordError: the times of a record do not ascend.
     """

@@ -127,7 +127,7 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """List unreadable bytes of the disk in the reason of a loss: those in its range or, for compressed files, all."""
+    """Add to a loss's reason which bytes the disk cannot read: those in its range or, in a compressed file, all."""
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
@@ -138,7 +138,7 @@ def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressio
 def _read_keys(
     file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-    """Hash each record and compute its lengths; also return, by position, why a record cannot be decoded."""
+    """Hash each record and compute its lengths; also map the position of each undecodable record to the reason."""
     groups = max(1, len(schema.groups)) if schema is not None else 1
     codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
     keys: list[int] = []
@@ -177,7 +177,7 @@ def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) ->
 
 
 def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:
-    """Find the records that are copies of earlier records, and so must be skipped.
+    """Find the records that are copies of earlier records and must therefore be skipped.
 
     >>> _find_copies(np.array([7, 7, 1, 2, 3, 1, 2, 3]), np.zeros(8, bool), 3)
     array([5, 6, 7])
@@ -223,8 +223,8 @@ def _number(
 ) -> list[Loss]:
     """Compute the number of the first lost record of each loss, in the shard as it was written, if the counts allow.
 
-    A hole is a damaged range with an unknown number of records. That number follows if there is only one hole, and if
-    the number of written records is known. A slot is the index of a record among all records outside of holes.
+    A hole is a damaged range with an unknown number of records. That number can be computed if there is only one
+    hole and the number of written records is known. A slot is the index of a record among all records outside of holes.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
@@ -332,7 +332,7 @@ _copy_once = remember(most=4096)(_copy)
 def _may_be_ours(
     done: Recovered, records: int, written: NDArray[np.int64] | None, size: int, compression: Compression
 ) -> bool:
-    """Check whether the recovered records may still belong to the shard, whose digest differs.
+    """Check whether the recovered records may belong to the shard that was written, although its digest differs.
 
     If a different file had replaced the shard, it would be intact. A truncated shard can look intact, too, but lacks
     its last records.
@@ -348,7 +348,7 @@ def _may_be_ours(
 
 
 def is_intact(path: Path, compression: Compression) -> bool:
-    """Check whether a shard can be read to its end, without a look at its manifest."""
+    """Check whether a shard can be read to its end, without consulting the manifest."""
     try:
         walk = walk_frames(path, compression)
         return not walk.problem and RecordReader(path, compression).read_all() == walk.lengths.size

@@ -1,6 +1,6 @@
-"""Subsets of a selection's rows, behind its methods `where`, `split` and `folds`.
+"""Subsets of a selection's rows, which implement its methods `where`, `split` and `folds`.
 
-Splitting a dataset while it is written is in `split_shares` and `splits_in_time`.
+The code that splits a dataset while it is written is in `split_shares` and `splits_in_time`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Parts(dict[str, S]):
     """Mapping from name to part of a selection, which `write` accepts.
 
     Attributes:
-        shares: requested and actual shares.
+        shares: requested and actual proportions of the parts.
     """
 
     def __init__(self, parts: Mapping[str, S], shares: Shares) -> None:
@@ -58,7 +58,7 @@ class Folds(list[tuple[S, S]]):
     """List of folds: pairs of a training and a held-out selection.
 
     Attributes:
-        shares: requested and actual shares of the held-out selections.
+        shares: requested and actual proportions of the held-out selections.
     """
 
     def __init__(self, folds: Sequence[tuple[S, S]], shares: Shares) -> None:
@@ -73,7 +73,7 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts by shares; return a mapping from part to row indices, and the actual shares."""
+    """Deal rows into parts in given proportions; return the row indices of each part, and the actual proportions."""
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")
@@ -83,7 +83,7 @@ def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) 
 
 
 def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple[list[tuple[Places, Places]], Shares]:
-    """Deal rows into equal folds; return the row indices to train on and to hold out in each, and the actual shares."""
+    """Deal rows into equal folds; return the rows to train on and to hold out in each, and the actual proportions."""
     share = 1 / _check_folds(count)
     if len(rows) < count:
         raise OptionError(f"folds: {count} folds need as many records, there are {len(rows)}")
@@ -125,7 +125,7 @@ def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any
 def _deal(
     rows: Rows, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
 ) -> tuple[NDArray[np.int64], Shares]:
-    """Deal records or groups into parts; return the index of each record's part, and the actual shares."""
+    """Deal records or groups into parts; return the index of each record's part, and the actual proportions."""
     ranks = ranked(rows.store.splits, rows.array(), seed)
     if by is None and rows.schema.key_field and any(field.chunk for field in rows.schema.fields):
         by = rows.schema.key_field.name
@@ -155,9 +155,9 @@ def _deal(
 def _deal_records(
     targets: NDArray[np.float64], strata: NDArray[np.int64], ranks: NDArray[np.uint64], kinds: int
 ) -> NDArray[np.int64]:
-    """Deal the records of each stratum into parts, as close to the shares as whole records allow.
+    """Deal the records of each stratum into parts, as close to the proportions as whole records allow.
 
-    Rounding errors carry over to the next stratum. So a part misses its share by less than one record overall, and by
+    Rounding errors carry over to the next stratum, so the size of a part is off by less than one record overall, and by
     less than two in each stratum.
     """
     order = np.lexsort((ranks, strata))
@@ -267,7 +267,7 @@ def _values(field: Field, wanted: Any) -> list[Any]:
 
 
 def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
-    """Return the mask of the records with one of several values."""
+    """Return the mask of the records that have one of several values."""
     values = [value for value in wanted if value is not None]
     if column.values.dtype == object:
         known = set(values)
@@ -285,7 +285,7 @@ Straddling = Literal["error", "drop", "cut"]
 
 
 def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
-    """Split rows into consecutive time ranges; return the parts by name, and the actual shares."""
+    """Split rows into consecutive time ranges; return a mapping from name to part, and the actual proportions."""
     time_field(rows.schema, time, "time")
     rule = TimeRule.of(at, time, end, straddling, "at:")
     if straddling == "cut":
@@ -306,7 +306,7 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
-    """Find where each split begins in each record, plus the record's length: int64 `(n, splits + 1)`."""
+    """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`."""
     in_time = SplitsInTime(rule, rows.schema)
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
@@ -343,10 +343,10 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Rows, Rows]], Shares]:
-    """Split rows into walk-forward folds, pairs of records to train on and to hold out; also return the actual shares.
+    """Split rows into walk-forward folds: pairs of rows to train on and to hold out; also return actual proportions.
 
     With groups (`by`), a fold holds out the records of its own groups in its period, and trains on earlier records of
-    the other groups.
+    all other groups.
     """
     count = _check_folds(count)
     if not len(rows):

@@ -1,6 +1,6 @@
 """Search for duplicate keys: in a stream of records, in other parts, or in a dataset being appended to.
 
-The key index is a hidden file beside the manifest that caches the hashes of the keys. If it is missing, damaged, or
+The key index is a hidden file next to the manifest that caches the hashes of the keys. If it is missing, damaged, or
 belongs to another manifest, the keys are read from the shards. Its format, all little-endian: `SRKEYS01`, the SHA-256
 of the key fields and the manifest, the CRC-32 of the hashes as a uint32, and the ascending uint64 hashes.
 """
@@ -40,7 +40,7 @@ _LAST = (1 << 64) - 1
 
 
 class KeyRegistry:
-    """Index that finds duplicate keys in a stream, with 12 bytes per key (16 from position 2**32 on).
+    """Index that finds duplicate keys in a stream, using 12 bytes per key (16 from position 2**32 on).
 
     The index is a log-structured merge: sorted runs of hashes and positions, each more than twice as long as the next.
     Runs that break this rule are merged. Small blocks take more time per key. Memory use doubles while the two largest
@@ -111,7 +111,7 @@ class KeyRegistry:
         runs = self._runs
         runs.append((hashes, narrow))
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            # `_merge` empties the lists, so it can free each array as soon as that is merged.
+            # `_merge` empties the lists, so it can free each array as soon as it is merged.
             runs.append(_merge([*runs.pop()], [*runs.pop()]))
 
 
@@ -175,7 +175,7 @@ class SortedHashes:
         return hashes
 
     def finds(self, value: int) -> bool:
-        """Check whether a hash is in the file; raise `ShardReadError` if that can no longer be read."""
+        """Check whether a hash is in the file; raise `ShardReadError` if the file can no longer be read."""
         if not self._size:
             return False
         with self._reading():
@@ -280,8 +280,8 @@ class UniqueKeys:
     Args:
         schema: schema of the records.
         on_duplicate: treatment of a second record with the same key: `error`, or `first` to drop it.
-        needs: names of the fields that identify a record, if the hooks of the class do not decide that; empty to count
-            all records as new.
+        needs: names of the fields that identify a record; None to take them from the schema and the hooks of the class;
+            empty to count all records as new.
     """
 
     def __init__(
@@ -345,11 +345,11 @@ class UniqueKeys:
 
     @property
     def hashes(self) -> NDArray[np.uint64] | None:
-        """Hashes of all keys, ascending; None for a class without a key field."""
+        """Hashes of all keys in ascending order, or None for a class without a key field."""
         return None if self._key is None else self._registry.hashes
 
     def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Hash the key of each record, alike in every process; return the hashes and the mask of records with a key."""
+        """Hash the key of each record, the same in every process; return hashes and the mask of records with a key."""
         identities = self._identities(records) if self._key is not None else [None] * len(records)
         usable = np.array([identity is not None for identity in identities], np.bool_)
         hashes = np.zeros(usable.size, np.uint64)
@@ -362,7 +362,7 @@ class UniqueKeys:
         return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
-        """Yield the keys that the shards of some splits store, in batches. The key of a chunk includes its number.
+        """Yield the keys stored in the shards of some splits, in batches; the key of a chunk includes its number.
 
         Raises:
             ShardReadError: a shard is damaged.
@@ -392,7 +392,7 @@ class UniqueKeys:
         """
         if self._key is None:
             return None
-        # Records without a key, or with a key of the wrong type, are left to encoding, which reports them.
+        # Records without a key, or with a key of the wrong type, are left to the encoder, which reports them.
         hashes, has_key = self.hashes_of(records)
         usable = np.flatnonzero(has_key)
         positions = positions[usable]

@@ -152,7 +152,7 @@ class ShardInfo:
 
     @property
     def histogram(self) -> tuple[tuple[int, int], ...]:
-        """Pairs `(largest length, records)`, one per bin of lengths, ascending.
+        """Pairs `(largest length, records)`, one per bin of lengths, in ascending order.
 
         Raises:
             ManifestError: the histogram is invalid.
@@ -165,7 +165,7 @@ class ShardInfo:
         return lengths_name(self.name)
 
     def files(self, split: str) -> list[Wanted]:
-        """List the shard and its lengths file as files of the dataset."""
+        """List the shard and its lengths file, with paths relative to the dataset."""
         lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
         return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
 
@@ -174,7 +174,7 @@ COLUMNS = ("name", "records", "steps", "bytes", "sha256", "lengths_sha256", "his
 """Columns of shards in a manifest, in the order of the fields of `ShardInfo`."""
 
 
-# Distinct lengths up to which a histogram is exact, and the leading bits of a length that other histograms keep.
+# A histogram is exact up to this many distinct lengths; otherwise it keeps this many leading bits of each length.
 _EXACT_BINS, _BITS_KEPT = 512, 5
 
 
@@ -297,7 +297,7 @@ class SplitInfo:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]]:
-        """Pairs `(largest length, records)`, one for each bin of the length histogram of all records, ascending.
+        """Pairs `(largest length, records)`, one per bin of the length histogram of all records, in ascending order.
 
         Raises:
             ManifestError: a histogram is invalid.
@@ -319,7 +319,7 @@ class AssetInfo:
 
     Attributes:
         sha256: SHA-256 of the file, in hexadecimal.
-        generation: generation that added the file. A later version is stored in another directory.
+        generation: generation that added the file. A later version of the file is stored in another directory.
     """
 
     sha256: str
@@ -336,14 +336,14 @@ BY_FUNCTION = "()"
 
 @attrs.frozen
 class Splitting:
-    """Rule by which records were assigned to splits, so that appends can continue it.
+    """Rule by which records were assigned to splits, stored so that appends can continue it.
 
     Attributes:
         seed: seed of the hash.
-        shares: share of each split; None if splits were named record by record.
+        shares: proportion of each split; None if records were not assigned by proportion.
         by: name of the attribute in `split_by`, or `BY_FUNCTION`. None if the key field was hashed, or the position if
             there is no key field.
-        sources: number of source records so far, and so the position of the next one.
+        sources: number of source records so far, which is also the position of the next one.
         groups: mapping from split to the hashes of its groups, for `Balanced` and strata; otherwise None.
         stratify: name of the attribute that determines the stratum, or `BY_FUNCTION`; None without strata.
         strata: mapping from the hash of a stratum's value to the stratum; None without strata.
@@ -360,7 +360,7 @@ class Splitting:
     time: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the rule to JSON data; a group takes 16 hexadecimal digits."""
+        """Convert the rule to JSON data; each group is stored as 16 hexadecimal digits."""
         names = ["seed", "shares", "by", "sources"]
         names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -391,7 +391,7 @@ class Manifest:
         skipped: number of source records that were skipped by a hook or because of a duplicate key, in all writes.
         skip_reasons: first three distinct messages of `SkipRecord`, and of errors under `on_error="skip"`.
         splitting: rule that assigned records to splits.
-        metadata: the user's own data, any JSON.
+        metadata: the user's own data, which can be any JSON value.
         asset_infos: mapping from name to the entry of an asset (one of the user's own files).
         url: URL from which the files of the dataset are fetched; None for a dataset on a local disk.
         parts: number of parts that `commit` published as this dataset; 0 if it was written otherwise. Appends do not
@@ -525,16 +525,16 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Requested and actual share, by name, of each split that misses its share by a wide margin."""
+        """Mapping from each split that is far from its requested proportion to the requested and actual ones."""
         if self.splitting.shares is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
 
     @property
     def shares(self) -> Shares | None:
-        """Requested and actual shares, overall and in each stratum; the requested share is None if a split has none.
+        """Requested and actual proportions of the splits, overall and in each stratum, or None if none were requested.
 
-        Strata are counted in source records, before hooks skip or split them, or a rewrite drops them.
+        Strata count source records, before hooks skip or split them and before a rewrite drops any of them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:
@@ -570,7 +570,10 @@ class Manifest:
 
 
 def splitting_of(manifest: Manifest, schema: Schema) -> Splitting:
-    """Return the splitting rule with the names of a later class; if that lacks one of its fields, no rule is left."""
+    """Rename the fields in the splitting rule to those of a later version of the class.
+
+    If that version lacks a field of the rule, only the seed and the number of source records are kept.
+    """
     fields, rule = manifest.schema.fields, manifest.splitting
     names = {source.name: field.name for field in schema.fields if (source := source_of(field, fields))}
     time = {} if rule.time is None else dict(rule.time)
@@ -603,7 +606,7 @@ def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Group the files of a split: files that share records round-robin form a group, all other files stay alone."""
+    """Group the files of a split: files that got records round-robin form a group, every other file is on its own."""
     firsts = first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
@@ -670,7 +673,10 @@ def _check_tree(value: Any, left: int = DEEPEST) -> None:
 _SEAL = ',\n "checksum": "'
 
 _MOST_ROWS = 1000
-"""Most shards to write as a JSON object per line, for people; more are written as a table, which parses faster."""
+"""Maximum number of shards that are written as one JSON object per line, for human readers.
+
+More shards are written as a table, which parses faster.
+"""
 
 
 def is_as_written(text: str) -> bool:
@@ -716,7 +722,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
 
 
 def dataset_at(location: Any) -> Path:
-    """Find the directory of a dataset from its path, the path of its manifest, or its URL (a cache directory).
+    """Find the directory of a dataset from its path, the path of its manifest, or its URL (then a cache directory).
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
@@ -754,13 +760,13 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain in read errors that the dataset was replaced, if so, and that nothing is damaged.
+    """Explain in read errors, if the dataset was replaced, that this is the cause and that nothing is damaged.
 
     Args:
         manifest: manifest of the dataset when it was opened; None for bare shards.
 
     Raises:
-        ShardReadError: the error of the body, with the explanation.
+        ShardReadError: the error raised inside the block, with the explanation.
     """
     try:
         yield
@@ -775,7 +781,7 @@ def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
 
 
 def was_replaced(manifest: Manifest) -> bool:
-    """Check whether the dataset has lost shards that a manifest names, for example by an overwrite."""
+    """Check whether the dataset has lost shards that a manifest names, for example because it was overwritten."""
     try:
         now = read_manifest(manifest.path)
     except DatasetNotFoundError:

@@ -79,7 +79,7 @@ def use_unique_names(manifest: Manifest, label: str = "") -> Manifest:
 
 
 def use_plain_names(manifest: Manifest) -> Manifest:
-    """Rename the files in a manifest for a directory: remove the label and digest of `use_unique_names`.
+    """Rename the files in a manifest for a directory: remove the label and digest that `use_unique_names` added.
 
     If the plain names of a split's shards are not unique, or are invalid in a directory, the shards are numbered again.
     This happens with parts, and with writers that sent shards before they knew how many there would be.
@@ -128,7 +128,7 @@ def is_ours(name: str) -> bool:
 
 
 PARTS = ".parts/"
-"""Prefix of the names of the manifests of parts, until `commit` combines the parts."""
+"""Prefix of the names of the manifests of parts, which exist until `commit` combines the parts."""
 
 _REUSED = dt.timedelta(hours=12)
 """Maximum age at which a transfer reuses an object; well below a day, since `clean` may remove older objects."""
@@ -140,10 +140,10 @@ class Destination:
 
     Attributes:
         place: `Place` of the URL.
-        version: version of the manifest there; None if there was none.
-        text: text of the manifest there; None if there was none.
+        version: version of the manifest at the URL; None if there was none.
+        text: text of the manifest at the URL; None if there was none.
         name: name of the manifest to write.
-        label: label to add to the names of shards, besides their digest.
+        label: label to add to the names of shards, in addition to their digest.
     """
 
     place: Place
@@ -163,7 +163,7 @@ class Destination:
         if not is_url(url):
             raise OptionError(f"expected a URL such as 's3://bucket', got {url!r}; directories need no push or clean")
         remote = Place.of(url)
-        version = remote.version(MANIFEST)  # before the text: if that is newer, the conditional put fails
+        version = remote.version(MANIFEST)  # read before the text: if the text is newer, the conditional put fails
         return cls(remote, version, None if version is None else remote.read(MANIFEST))
 
     def standing(
@@ -260,7 +260,8 @@ def push(
     Args:
         source: directory of the dataset, or another URL.
         url: URL for fsspec, such as `s3://bucket/corpus`; needs the extra `remote` and the package for the scheme.
-        overwrite: whether to replace a dataset at the URL. The old files stay until `clean`, for its readers.
+        overwrite: whether to replace a dataset at the URL. The old files stay until `clean` removes them, so that its
+            readers can continue.
         progress: whether to show a progress bar; None shows it on a terminal.
 
     Returns:
@@ -295,7 +296,7 @@ def pull(
     2
 
     If it is killed or a request fails, run it again: fetched files that match the manifest are not fetched again. Until
-    then, they are next to the destination, in a directory `.<name>.pulling-...`.
+    then, they are kept next to the destination, in a directory `.<name>.pulling-...`.
 
     Args:
         url: URL of the dataset.
@@ -358,15 +359,15 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     >>> sr.clean("memory://doctest-of-clean/corpus")
     {}
 
-    Only shards, lengths files and assets are removed; no other program uses such names. Files of the current dataset
-    and of uncommitted parts stay. Once the files of a replaced dataset are removed, its readers fail.
+    Only shards, lengths files and assets are removed; no other program uses names like theirs. Files of the current
+    dataset and of uncommitted parts stay. Once the files of a replaced dataset are removed, its readers fail.
 
     Args:
         url: URL of the dataset, which may be incomplete.
         older_than: minimum age in hours of the objects to remove; choose a longer time than any write takes. Below
             24, a `push` that is run again may reuse an object that is then removed. With 0, there must be no concurrent
             writer.
-        parts: whether to remove uncommitted parts as well, after a job was abandoned.
+        parts: whether to also remove uncommitted parts; use this after a job was abandoned.
         dry_run: whether to list the objects without removing them.
 
     Returns:
@@ -379,7 +380,7 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     if not isinstance(older_than, (int, float)) or isinstance(older_than, bool) or not older_than >= 0:
         raise OptionError(f"older_than: expected hours, 0 or more, got {older_than!r}")
     remote = Destination.of(url).place
-    listed = remote.items()  # before reading the manifest, which names objects that a writer reuses meanwhile
+    listed = remote.items()  # first: a manifest published after this then names the objects that its writer reused
     text = remote.read(MANIFEST)
     kept_parts = [name for name in listed if name.startswith(PARTS) and name.endswith(".json") and not parts]
     texts = [text, *map(remote.read, kept_parts)]

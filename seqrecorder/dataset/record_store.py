@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class WrittenOrder:
-    """Lookup of the file and the record number for a position, counted through all splits.
+    """Lookup of the file and the record number for a position that is counted across all splits.
 
     Args:
         splits: shards of each split.
@@ -127,7 +127,7 @@ class WrittenOrder:
 
 
 _CHUNK = 8192  # records to decode at a time
-_RUN = 1 << 16  # mean bytes of a run from which opening a file at its offset costs little next to reading it
+_RUN = 1 << 16  # bytes; if runs are at least this long on average, opening files costs little compared to reading
 _FILE_BYTES = 1 << 26  # bytes of records per file; a large selection is read as several files
 _MOST_FILES = 16
 
@@ -135,7 +135,7 @@ _MOST_FILES = 16
 def _selected(
     store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool, run: int = _RUN, size: int = _FILE_BYTES
 ) -> list[ShardFile]:
-    """Build the files to read for the records at these positions: copies, or runs of records in the shards."""
+    """Build the files to read for the records at the given positions: copies, or runs of records in the shards."""
     files, rows = store.order.find(positions)
     begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
     expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
@@ -170,7 +170,7 @@ def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64],
 
 @functools.lru_cache(maxsize=1 << 12)
 def _directory(path: str, manifest: str, positions: str) -> Path:
-    """Create the directory for a copy; thanks to the cache, a process copies equal selections once."""
+    """Create the directory for a copy; thanks to the cache, a process copies equal selections only once."""
     del path, manifest, positions
     return scratch()
 
@@ -197,11 +197,11 @@ _INDEXED = 1 << 15  # records whose keys to decode at a time
 
 
 class RecordStore:
-    """Records of one dataset, as of the manifest at construction; it pickles as the location of the dataset.
+    """Records of a dataset as of its manifest at construction, which pickle as the location of the dataset.
 
     Args:
         path: directory or URL of the dataset.
-        schema: record class to read as; None for the stored schema.
+        schema: record class to read the records as; None for the stored schema.
         digest: expected SHA-256 of the manifest; None accepts any manifest.
         pieces: cuts to apply to each record, in order; empty for whole records.
 
@@ -307,11 +307,11 @@ class RecordStore:
         return RecordStore(self.manifest.path, None, self.digest)
 
     def reading(self, schema: object) -> RecordStore:
-        """Return a store that reads the same records as another class."""
+        """Return a store that reads the same records as instances of another class."""
         return RecordStore(self.manifest.path, schema, self.digest, self.pieces)
 
     def cut(self, *pieces: Piece) -> RecordStore:
-        """Return a store that applies these cuts as well."""
+        """Return a store that also applies the given cuts."""
         return RecordStore(self.manifest.path, self._asked, self.digest, (*self.pieces, *pieces))
 
     def forward(self) -> RecordStore:
@@ -355,7 +355,7 @@ class RecordStore:
         return self.decoder([field.name for field in self.schema.fields if field.key])
 
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
-        """Find the records of a split with this key; return their positions, ascending (none without a key field)."""
+        """Find the records of a split with a given key; return ascending positions (none without a key field)."""
         field = self.schema.key_field
         try:
             wanted = None if field is None else field.exact(key)
@@ -369,7 +369,7 @@ class RecordStore:
         value = hash(_plain(wanted))
         first, last = np.searchsorted(hashes, value, "left"), np.searchsorted(hashes, value, "right")
         matches = np.sort(positions[first:last])
-        if not matches.size or not self.is_sought:  # if so, collisions of 64-bit hashes are ignored
+        if not matches.size or not self.is_sought:  # in GZIP shards, ignore collisions of 64-bit hashes
             return matches
         records = [self._key_decoder.decode_one(self.read_one(match)) for match in matches.tolist()]
         same = [getattr(record, field.name) == wanted for record in records]
@@ -389,7 +389,7 @@ class RecordStore:
         return hashes[order], split.start + order
 
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find where each run of adjacent records starts and ends, in bytes, int64 `(n, 2)`; 0 for GZIP shards.
+        """Find where each run of adjacent records starts and ends in bytes; return int64 `(n, 2)`, 0 for GZIP shards.
 
         Args:
             files: index of the shard of each run, int64 `(n,)`.
@@ -432,12 +432,12 @@ class RecordStore:
         return out
 
     def window(self, most: int) -> int:
-        """Reduce the requested number of records to about 4 MiB."""
+        """Reduce the requested number of records to one that takes at most about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
     def decoder(self, fields: Sequence[str] | None, *, joined: bool = False) -> RecordDecoder:
-        """Build a decoder for these fields; None means all fields."""
+        """Build a decoder for the given fields; None means all fields."""
         return RecordDecoder(self.schema.select(fields), joined=joined)
 
     def columns(self, decoder: RecordDecoder, positions: NDArray[np.int64]) -> dict[str, Column]:
@@ -509,17 +509,17 @@ class RecordStore:
 
 
 def _plain(keys: Any) -> Any:
-    """Convert keys to plain Python objects, so that equal keys hash alike."""
+    """Convert keys to plain Python objects, so that equal keys have equal hashes."""
     values = keys.view(np.int64) if getattr(keys, "dtype", np.dtype(object)).kind in "mM" else keys
     return values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
 
 
 class Rows:
-    """Selected records of a dataset, in any order; pickled as the location of the dataset and the positions.
+    """Selected records of a dataset, in any order, which pickle as the location of the dataset and the positions.
 
     Args:
         store: records of the whole dataset.
-        positions: positions of the selected records, counted through all splits; consecutive positions are stored as a
+        positions: positions of the selected records, counted across all splits; consecutive positions are stored as a
             range.
     """
 
@@ -560,7 +560,7 @@ class Rows:
         return Rows(self.store.cut(piece), self.positions)
 
     def read_as(self, schema: object) -> Rows:
-        """Return the same rows, but read them as another class.
+        """Return the same rows, but read them as instances of another class.
 
         Raises:
             SchemaMismatchError: the data cannot be read as the class.
@@ -587,7 +587,7 @@ class Rows:
         """Check that no shard of these rows was replaced by another; fetch damaged copies in the cache again.
 
         Raises:
-            ShardReadError: an intact shard does not have its digest.
+            ShardReadError: an intact shard does not have the digest in the manifest.
         """
         numbers = np.unique(self.store.order.find(self.array())[0]).tolist()
         manifest, jobs = self.store.manifest, [self.store.shards[number] for number in numbers]
@@ -612,7 +612,7 @@ class Rows:
         return out
 
     def find_key(self, key: object) -> NDArray[np.int64]:
-        """Find the positions of the records with this key."""
+        """Find the positions of the records with a given key."""
         splits = self.store.splits.items()
         each = [self.store.find_key(name, key) for name, split in splits if self.touches(split)]
         positions = np.concatenate([np.empty(0, np.int64), *each])
@@ -624,7 +624,7 @@ class Rows:
         """Find the files and runs of records to read.
 
         Args:
-            schema: class or schema to read as; None for the schema of these rows.
+            schema: class or schema to read the records as; None for the schema of these rows.
             check: level of checks; see `seqrecorder.dataset.checked_shards.resolve`.
             on_corrupt: `error`, or `skip` to skip damaged records, which only works for whole splits.
             lengths_only: whether only lengths are needed, so that no record is copied.
@@ -667,7 +667,7 @@ class Rows:
     # Reading -----------------------------------------------------------------------------------------------------
 
     def chunks(self, size: int = _CHUNK) -> Iterator[NDArray[np.int64]]:
-        """Yield the positions in chunks of at most `size` records, and about 4 MiB."""
+        """Yield the positions in chunks of at most `size` records and about 4 MiB."""
         step = self.store.window(size)
         for start in range(0, len(self), step):
             yield self.array(start, start + step)
@@ -681,7 +681,7 @@ class Rows:
             del chunk, task
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the records as objects with these fields; None means all fields."""
+        """Yield the records as objects with the given fields; None means all fields."""
         decode = functools.partial(self.store.records, self.store.decoder(fields))
         return itertools.chain.from_iterable(self.decoded(decode))
 
@@ -718,7 +718,7 @@ def require_scalars(schema: Schema, names: Sequence[str]) -> None:
 
 
 def scalars(column: Column) -> list[Any]:
-    """List the values of a context field without a shape; None for a missing value."""
+    """List the values of a context field without a shape, with None for missing values."""
     values: list[Any] = column.values.tolist() if column.values.dtype == object else list(column.values)
     if column.present is None:
         return values

@@ -87,7 +87,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int:
-        """Number of lost records; -1 if unknown."""
+        """Number of lost records, or -1 if unknown."""
         if self.expected != UNKNOWN:
             return max(0, self.expected - self.records)
         counts = [loss.records for loss in self.losses]
@@ -129,7 +129,7 @@ class Salvage:
 
     @property
     def lost(self) -> int:
-        """Number of lost records; -1 if unknown."""
+        """Number of lost records, or -1 if unknown."""
         counts = [shard.lost for shard in self.shards]
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
@@ -140,7 +140,7 @@ class Salvage:
 
     @property
     def complete(self) -> bool:
-        """Check whether nothing was lost."""
+        """True if nothing was lost."""
         return self.lost == 0 and not self.problems and not any(shard.losses for shard in self.shards)
 
 
@@ -170,14 +170,14 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
 
     The damaged files are not changed. A record is intact if the CRC of its data is valid, even if its header is lost.
     After damage, the search continues at the next header with a valid CRC. In a GZIP shard, all records before the
-    damage are recovered, and few or none after it. A shard that has the name of another one is found by its digest.
+    damage are recovered, and few or none after it. A shard that has been renamed is found by its digest.
 
     Args:
         damaged: directory of a dataset, or TFRecord files (a path, a glob or a list).
         destination: for a dataset, directory of the new dataset, which must be missing or empty. For one file, path of
             the new file, or an existing directory. For several files, a directory, in which they keep their names.
-        schema: record class. A dataset needs it only if its manifest is lost. Files do not need it; with it, records
-            that cannot be read as the class count as lost. The layout of their sequences is detected, as in `read`.
+        schema: record class. A dataset needs it only if its manifest is lost. For files, it is optional; if given,
+            records that cannot be read as the class count as lost. The layout of sequences is detected, as in `read`.
         compression: compression of TFRecord files, None or `"GZIP"`; needed only if the first bytes are damaged.
 
     Returns:
@@ -188,7 +188,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         DatasetNotFoundError: there is nothing to salvage.
         DatasetExistsError: the destination exists and is not empty.
         ManifestError: the manifest is lost, and `schema` is None.
-        OptionError: the source is a URL: copy its files first. `pull` refuses damaged ones.
+        OptionError: the source is a URL. Copy its files first, but not with `pull`, which refuses damaged ones.
         ShardWriteError: the disk is full or failed; nothing is left at the destination.
     """
     kind = check_compression(compression)
@@ -239,7 +239,8 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
     """Check whether a shard and its lengths file match the manifest: their digests, and one length per record.
 
-    Images may be broken even so, since `write` does not decode them.
+    A shard with images never counts as intact: `write` does not decode images, so they may be broken even if the
+    digests match.
     """
     split, shard = job
     with contextlib.suppress(DatasetError):

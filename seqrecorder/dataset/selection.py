@@ -1,4 +1,4 @@
-"""`open`, and `Selection`: chosen records of a dataset in a chosen order, read on demand.
+"""`open` and `Selection`: access to selected records of a dataset, in any order, read on demand.
 
 Reading by position is in `record_store`, and conversion for other libraries is in `exports`.
 """
@@ -73,9 +73,9 @@ class Selection(Selected, Generic[R]):
 
     Index with a position or a key (a str or bytes) to get a record. Index with a slice, an array of positions, a mask
     or a list of keys to get a selection. `|`, `&` and `-` are the union, intersection and difference of selections of
-    one dataset. A selection is pickled as the location of the dataset and the positions. It is a valid source for
-    `torch.utils.data.DataLoader` and `grain.MapDataset.source`. It can be passed in place of a path and a split:
-    `seqrecorder.read(train.where(label=3), batch=...)`.
+    one dataset. A selection is pickled as the location of the dataset and the positions of its records. It is a valid
+    source for `torch.utils.data.DataLoader` and `grain.MapDataset.source`. It can be passed in place of a path and a
+    split: `seqrecorder.read(train.where(label=3), batch=...)`.
 
     To write the result of a `to_` method as a dataset, use `seqrecorder.from_table`, or `write` with `schema=`.
     """
@@ -186,7 +186,7 @@ class Selection(Selected, Generic[R]):
         return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
-        """Return the union: in written order if both sides are, otherwise with the records of the left side first."""
+        """Return the union, in written order if both sides are in that order, otherwise with the left side first."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -228,7 +228,7 @@ class Selection(Selected, Generic[R]):
         return self._rows.records()
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the records as objects; like iterating over the selection, but with a choice of fields.
+        """Yield the records as objects, like iterating over the selection, optionally with only some of the fields.
 
         Args:
             fields: names of the fields to decode; the records are then instances of a class with only those fields.
@@ -236,8 +236,8 @@ class Selection(Selected, Generic[R]):
 
         Raises:
             SchemaError: a field does not exist.
-            ShardReadError: while iterating: a selected record is damaged.
-            RecordError: while iterating: a record cannot be decoded.
+            ShardReadError: a selected record is damaged (raised while iterating).
+            RecordError: a record cannot be decoded (raised while iterating).
         """
         return self._rows.records(fields)
 
@@ -256,18 +256,18 @@ class Selection(Selected, Generic[R]):
 
         Args:
             fields: names of the fields to parse; None parses all.
-            size: maximum number of records in a batch; batches are smaller if records are large, about 4 MiB.
+            size: maximum number of records in a batch; batches of large records have fewer, about 4 MiB.
 
         Raises:
             OptionError: `size` is not a positive int.
             SchemaError: a field does not exist.
-            ShardReadError: while iterating: a selected record is damaged.
-            RecordError: while iterating: a record cannot be decoded.
+            ShardReadError: a selected record is damaged (raised while iterating).
+            RecordError: a record cannot be decoded (raised while iterating).
         """
         return self._rows.columns(fields, check_count("size", size))
 
     def lengths(self, group: str | None = None) -> NDArray[np.int64]:
-        """Return the number of steps of each record, int64 `(n,)`, from the lengths files, without parsing.
+        """Read the number of steps of each record, int64 `(n,)`, from the lengths files, without parsing records.
 
         Args:
             group: alignment group; None for the first one.
@@ -387,13 +387,13 @@ class Selection(Selected, Generic[R]):
     def where(
         self, predicate: Callable[[Any], Any] | None = None, /, *, fields: Sequence[str] | None = None, **values: Any
     ) -> Selection[R]:
-        """Select the records that meet all conditions; they keep their order.
+        """Select the records that meet all conditions, keeping their order.
 
         Args:
             predicate: function that takes a record and returns True to select it.
-            fields: names of the fields to parse for the predicate, whose records have only these; None for all fields.
-            values: wanted values as keyword arguments, by the name of a context field without a shape. A list, tuple,
-                set, range or array matches any of its items; None matches missing values of an optional field.
+            fields: names of the fields to parse; the records passed to the predicate have only these. None parses all.
+            values: wanted values, as keyword arguments named after context fields without a shape. A list, tuple, set,
+                range or array matches any of its items; None matches missing values of an optional field.
 
         Raises:
             OptionError: there is no condition, or a field cannot have the wanted value.
@@ -404,17 +404,17 @@ class Selection(Selected, Generic[R]):
         return self._take(np.flatnonzero(matching(self._rows, predicate, fields, values)))
 
     def sample(self, size: float, *, seed: int) -> Selection[R]:
-        """Draw records at random without replacement; they keep their order.
+        """Draw records at random without replacement, keeping their order.
 
-        Whether a record is drawn depends on its split and its position there. So after a small append, most of the
-        drawn records are the same.
+        Whether a record is drawn depends on its split and its position within the split, so most of the drawn records
+        stay the same after a small append.
 
         Args:
-            size: number of records (an int), or their share of the selection (a float).
+            size: number of records (an int), or their proportion of the selection (a float).
             seed: seed of the draw; equal seeds draw the same records.
 
         Raises:
-            OptionError: `size` exceeds the selection, or is neither a count nor a share.
+            OptionError: `size` exceeds the selection, or is neither a count nor a proportion.
         """
         if isinstance(size, bool) or not isinstance(size, (int, float, np.integer, np.floating)):
             raise OptionError(f"sample: expected a number of records as an int, or a share as a float, got {size!r}")
@@ -461,7 +461,7 @@ class Selection(Selected, Generic[R]):
         straddling: Straddling = "error",
         seed: int = 0,
     ) -> Parts[Selection[R]]:
-        """Split the records into named parts, by shares or by time; each part keeps the order.
+        """Split the records into named parts, by proportion or by time; each part keeps the order of the records.
 
         >>> import tempfile, seqrecorder as sr
         >>> @sr.record
@@ -474,23 +474,24 @@ class Selection(Selected, Generic[R]):
         (<Parts: train 32, eval 8>, 0.0)
 
         Args:
-            shares: mapping from part name to share; the shares must add up to 1. Without `by`, a part misses its share
-                by less than one record overall, and by less than two in each stratum.
+            shares: mapping from part name to its proportion of the records; the proportions must add up to 1. Without
+                `by`, the size of a part is off by less than one record overall, and by less than two in each stratum.
             by: name of a context field, or a function that returns the group of a record. The records of a group stay
-                together. If there are enough small groups and no `stratify`, a part misses its share by less than the
-                largest group. By default, chunks are grouped by their key.
+                together. If there are enough small groups and no `stratify`, the size of a part is off by less than the
+                size of the largest group. By default, chunks are grouped by their key.
             stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is split
-                by the same shares, as closely as whole groups allow.
-            at: mapping from part name to start time, ascending; `...` for the first part.
+                in the same proportions, as closely as whole groups allow.
+            at: mapping from part name to the time at which the part starts, in ascending order; the first part has
+                `...` instead of a time.
             time: name of the field with the time of a record; for a feature list, the time of its first step.
-            end: name of the field with the end time of a record; default: the last step of `time`, or `time`
-                itself if it is a context field.
+            end: name of the field with the end time of a record; by default, the last step of `time`, or `time` itself
+                if it is a context field.
             straddling: treatment of records that start in one part and end in another: `error`, `drop`, or `cut`, which
                 divides the steps among the parts and needs a time for each step.
             seed: seed of the draw; equal selections and seeds give the same parts.
 
         Returns:
-            A dictionary of the parts, which `write` accepts; its attribute `shares` contains the actual shares.
+            A dictionary of the parts, which `write` accepts; its attribute `shares` contains the actual proportions.
 
         Raises:
             RecordError: a function failed; the error names the position of the record in this selection.
@@ -522,8 +523,8 @@ class Selection(Selected, Generic[R]):
 
         Each record is held out once. With `time`, the folds walk forward: the records are divided into `count + 1`
         consecutive periods, each period except the first is held out once, and the training records lie wholly before
-        it. With `by` as well, each fold holds out a share of the groups in its period, and trains on the earlier
-        records of the other groups.
+        it. With both `time` and `by`, each fold holds out a proportion of the groups in its period, and trains on the
+        earlier records of all other groups.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -538,17 +539,18 @@ class Selection(Selected, Generic[R]):
 
         Args:
             count: number of folds.
-            by: field or function for the group of a record, as for `split`; a group is never on both sides of a fold.
-            stratify: field or function for the stratum of a record, as for `split`.
-            time: name of the field with the time of a record, as for `split`.
-            end: name of the field with the end time of a record, as for `split`.
-            straddling: treatment of records that straddle periods, as for `split`. With `drop`, they are left out of
+            by: field name or function for the group of a record, as in `split`; a group is never on both sides of a
+                fold.
+            stratify: field name or function for the stratum of a record, as in `split`.
+            time: name of the field with the time of a record, as in `split`.
+            end: name of the field with the end time of a record, as in `split`.
+            straddling: treatment of records that straddle periods, as in `split`. With `drop`, they are left out of
                 training, but still held out. The default is `cut` if records have a time for each step but start at too
                 few distinct times to stay whole, and `error` otherwise.
             seed: seed of the draw.
 
         Returns:
-            A list of pairs; its attribute `shares` contains the actual shares.
+            A list of pairs; its attribute `shares` contains the actual proportions.
 
         Raises:
             RecordError: a function failed; the error names the position of the record in this selection.
@@ -617,7 +619,7 @@ class Corpus(Mapping[str, Selection[R]]):
         return self[split] if split in self else default  # noqa: SIM401 - it would call itself
 
     def __getitem__(self, splits: str | tuple[str, ...]) -> Selection[R]:
-        """Select the records of one split, or of several splits in this order.
+        """Select the records of one split, or of several splits in the given order.
 
         Raises:
             DatasetNotFoundError: a split does not exist.
@@ -654,7 +656,7 @@ def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  #
 
     Args:
         path: directory or URL of the dataset.
-        schema: record class to read as; None builds a class from the manifest.
+        schema: record class to read the records as; None builds a class from the manifest.
 
     Raises:
         DatasetNotFoundError: there is no dataset at the path.

@@ -1,7 +1,8 @@
-"""Assignment of records to splits by shares: by hash of a key, by groups and strata; and shares that were missed.
+"""Assignment of records to splits in given proportions, by a hash of the key or by groups and strata.
 
-A split by hash depends only on the seed and the key, so adding data never moves a record to another split. Splits in
-time are in `splits_in_time`, parts and folds of selections in `folds_and_subsets`.
+A split by hash depends only on the seed and the key, so adding data never moves a record to another split. This module
+also finds the proportions that could not be met. Splits by time are in `splits_in_time`, and parts and folds of
+selections are in `folds_and_subsets`.
 """
 
 from __future__ import annotations
@@ -151,17 +152,17 @@ def _share(name: str, share: Any) -> float:
 
 @attrs.frozen(hash=False)
 class Ratios:
-    """Rule that splits keys by shares, according to their hashes.
+    """Rule that divides keys among splits in given proportions, according to their hashes.
 
-    The split of a key depends on the names and shares, but not on their order.
+    The split of a key depends on the names and proportions of the splits, but not on their order.
 
     >>> ratios = Ratios({"train": 0.8, "eval": 0.1, "test": 0.1})
     >>> ratios.assign_all(key_hashes(["utterance-7"], seed=0))
     ['eval']
 
     Attributes:
-        shares: mapping from name to share, in the caller's order. The shares are finite, not negative, and add up to
-            1 within 1e-9; a split with share 0 gets nothing.
+        shares: mapping from split name to proportion, in the caller's order. The proportions are finite, not negative,
+            and add up to 1 within 1e-9; a split with proportion 0 gets no keys.
     """
 
     shares: Mapping[str, float] = attrs.field(converter=_shares)
@@ -199,16 +200,16 @@ def _check_sum(shares: Mapping[str, float]) -> None:
     raise OptionError(f"splits: expected shares that add up to 1, got {dict(shares)!r}, which make {total!r}; {advice}")
 
 
-# A split misses its share by a wide margin if it is off by more than both a quarter of the share and three standard
-# deviations of a random draw. The latter prevents false alarms for small datasets.
+# A split misses its proportion by a wide margin if it is off by more than both a quarter of the proportion and three
+# standard deviations of a random draw. The latter prevents false alarms for small datasets.
 _FAR = 1 / 4
 _DEVIATIONS = 3
-_POINTS, _FEW = 0.05, 5  # likewise for a split of a stratum: a fraction of the stratum's records, and a number
+_POINTS, _FEW = 0.05, 5  # likewise for a split of a stratum: a fraction and a number of its records
 
 
 @attrs.frozen
 class Balanced:
-    """Rule that deals whole groups to splits and gets close to the shares even if groups are few or large.
+    """Rule that deals whole groups to splits and gets close to the proportions even if groups are few or large.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -220,10 +221,10 @@ class Balanced:
     >>> {name: split.records for name, split in manifest.splits.items()}
     {'train': 40, 'eval': 10}
 
-    The first record of a group assigns the group to the split that is furthest below its share (plus a random number
-    below one record). The manifest stores the split of each group, in 16 characters, so an append continues the
-    assignment. Unlike splits by hash, these splits depend on the order of the records. They get closest to the shares
-    if the records of a group are consecutive.
+    When the first record of a group is assigned, the whole group goes to the split with the largest deficit: the number
+    of records that it lacks, plus a random number below one. The manifest stores the split of each group, in 16
+    characters, so an append continues the assignment. Unlike splits by hash, these splits depend on the order of the
+    records. They come closest to the proportions if the records of a group are consecutive.
 
     Attributes:
         by: name of a field, or a function that returns the group of a record.
@@ -233,9 +234,10 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares by a wide margin; map them to their requested and actual shares.
+    """Find the splits that miss their proportion by a wide margin; map each to its requested and actual proportion.
 
-    The margin is wide if it exceeds both a quarter of the share and three standard deviations of a random draw.
+    The margin is wide if it exceeds both a quarter of the requested proportion and three standard deviations of a
+    random draw.
 
     >>> missed_shares({"train": 0.8, "eval": 0.2}, {"train": 970, "eval": 30})
     {'eval': (0.2, 0.03)}
@@ -250,13 +252,14 @@ def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dic
 
 
 def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> list[tuple[float, str, str, int, float]]:
-    """Find the splits of strata that miss their shares by more than 5 percentage points and 5 records.
+    """Find the splits that miss their proportion of a stratum by more than both 5 percentage points and 5 records.
 
-    Only groups, which stay whole, cause such misses.
+    This happens only with groups, because they stay whole.
 
     Returns:
-        One tuple per miss, the largest first: its size (a fraction of the stratum's records), the name of the stratum,
-        the name of the split, the number of records in the stratum, and the actual share of the split.
+        One tuple for each split found, the largest deviation first: the deviation (a fraction of the stratum's
+        records), the name of the stratum, the name of the split, the number of records in the stratum, and the actual
+        proportion of the split.
     """
     missed = []
     for stratum in strata:
@@ -273,12 +276,12 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Requested and actual shares of parts, overall and in each stratum; printed as a table.
+    """Requested and actual proportions of parts, overall and in each stratum, which print as a table.
 
     Attributes:
-        wanted: mapping from part to its requested share.
-        got: mapping from part to its actual share of all records.
-        strata: mapping from stratum to the actual shares of the parts in it; empty without strata.
+        wanted: mapping from part to its requested proportion.
+        got: mapping from part to its actual proportion of all records.
+        strata: mapping from stratum to the actual proportions of the parts in it; empty without strata.
         left_out: number of records in no part, for example because they straddle two parts.
     """
 
@@ -289,7 +292,7 @@ class Shares:
 
     @property
     def missed(self) -> float:
-        """Largest deviation of a part from its share, overall or in a stratum."""
+        """Largest deviation of a part from its requested proportion, overall or in a stratum."""
         parts = [self.got, *self.strata.values()]
         return max((abs(part[name] - share) for part in parts for name, share in self.wanted.items()), default=0.0)
 
@@ -310,20 +313,20 @@ class Shares:
 
 
 def shares_of(names: Mapping[str, float], counts: Sequence[int]) -> dict[str, float]:
-    """Compute the actual share of each part from the number of its records."""
+    """Compute the actual proportion of each part from the number of its records."""
     total = max(1, sum(counts))
     return {name: count / total for name, count in zip(names, counts, strict=True)}
 
 
 _WINDOW = 1 << 15
-"""Records ranked at a time; their ranks stay in the processor's cache."""
+"""Number of records to rank at a time, so that their ranks stay in the processor's cache."""
 
 GAMMA = 0x9E3779B97F4A7C15
 """Increment of the state of SplitMix64."""
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Compute a random rank for each record from the seed, its split and its position there: uint64 `(n,)`."""
+    """Compute a random rank, uint64, for each record from the seed, its split and its position in the split."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
@@ -379,7 +382,7 @@ _OF_ALL = 0.25  # weight of a split's overall deficit, relative to its deficit i
 
 @attrs.define
 class Stratum:
-    """A stratum: the records that share a value of an attribute.
+    """Records that share a value of an attribute, counted in each split.
 
     Attributes:
         name: the value as a string, truncated if it is long.
@@ -393,8 +396,8 @@ class Stratum:
 class StratifiedDealer:
     """Rule that deals each record to the split with the largest deficit in its stratum (plus a random number below 1).
 
-    A split deviates from its share by at most a few records, overall and in each stratum. The result depends on the
-    order of the records. Memory grows with the number of strata and groups.
+    A split deviates from its proportion by at most a few records, overall and in each stratum. The result depends on
+    the order of the records. Memory grows with the number of strata and groups.
 
     >>> dealer = StratifiedDealer({"train": 0.75, "eval": 0.25}, seed=0)
     >>> names = dealer.assign(["a"] * 40 + ["b"] * 8, np.arange(48))
@@ -402,10 +405,10 @@ class StratifiedDealer:
     (12, 2)
 
     Args:
-        shares: mapping from split name to share.
+        shares: mapping from split name to proportion.
         seed: seed of the random numbers.
-        strata: mapping from the hash of a value to its stratum, as dealt before.
-        groups: mapping from split to the hashes of its groups, as dealt before.
+        strata: mapping from the hash of a value to its stratum, from earlier assignments.
+        groups: mapping from split to the hashes of its groups, from earlier assignments.
     """
 
     def __init__(

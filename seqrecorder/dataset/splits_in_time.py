@@ -1,6 +1,6 @@
-"""Splits in time: the rule that names the time at which each split begins, and records that are cut there.
+"""Splits by time: the rule that sets the time at which each split begins, and the cutting of records at these times.
 
-Folds in time of selections are in `folds_and_subsets`.
+Folds of selections by time are in `folds_and_subsets`.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class TimeRule:
     """Rule for splitting by time.
 
     Attributes:
-        starts: mapping from split to its start time, ascending; None for the first split.
+        starts: mapping from split to its start time, in ascending order; the first split has None.
         time: name of the field with the time of a record; for a feature list, the time of its first step.
-        end: name of the field with the end time of a record; None for the last step of `time`, or `time` itself.
+        end: name of the field with the end time of a record; None for the last step of `time`, or for `time`
+            itself if it is a context field.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """
 
@@ -119,7 +120,7 @@ def _plain(value: Any) -> Any:
 def steps_before(
     times: NDArray[Any], steps: NDArray[np.int64], bounds: Any, name: str, positions: Any = None
 ) -> NDArray[np.int64]:
-    """Count the steps of each record before each time in `bounds`: int64 `(n, len(bounds))`.
+    """Count the steps of each record before each time in `bounds`; return int64 `(n, len(bounds))`.
 
     Args:
         times: times of the concatenated steps of all records.
@@ -219,7 +220,7 @@ class SplitsInTime:
         ]
 
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
-        """Find where each split begins in each record, plus the record's length: int64 `(n, splits + 1)`.
+        """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`.
 
         See `steps_before` for the arguments and errors.
         """
@@ -239,7 +240,7 @@ class SplitsInTime:
         return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index of each record's split, or `DROPPED`.
+        """Find the split of each record; return its index, or `DROPPED` for a record to drop.
 
         Raises:
             RecordError: a record has no time, ends before it starts, or straddles splits under `straddling="error"`.
@@ -249,7 +250,7 @@ class SplitsInTime:
         ends = np.array([_when(record, self._end, -1, at) for record, at in rows], self._end.element.numpy)
         first, last = (np.searchsorted(self.bounds, times, "right") for times in (starts, ends))
         straddles = first != last
-        backwards = np.flatnonzero(~(ends >= starts))  # or NaT or NaN, which no comparison finds
+        backwards = np.flatnonzero(~(ends >= starts))  # also finds NaT and NaN, for which comparisons are false
         if backwards.size:
             bad = int(backwards[0])
             raise RecordError(f"expected an end from {starts[bad]} on, got {ends[bad]}", position=int(positions[bad]))

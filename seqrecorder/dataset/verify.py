@@ -81,9 +81,9 @@ class VerifyReport:
         path: path or URL that was verified.
         level: `quick` or `full`.
         shards: number of checked shards.
-        records: number of records in them, according to the manifest; counted for bare shards.
+        records: number of records in these shards, taken from the manifest, or counted in bare shards.
         bytes: total size of the shards.
-        problems: problems, of each shard the first undecodable record; empty if there are none.
+        problems: all problems, except that only the first undecodable record of each shard is listed.
     """
 
     path: str
@@ -95,7 +95,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Check whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems
 
     def __bool__(self) -> bool:
@@ -130,7 +130,7 @@ def verify(
 
     Args:
         path: directory or URL of a dataset, or bare shards (a path, a glob or a list) with `schema`. At a URL, all
-            files are fetched again. A single bare shard may be verified without `schema`: then only its frames are
+            files are fetched again. A single bare shard can be verified without `schema`: then only its frames are
             checked and, with `full`, the CRC of every record.
         level: `quick` checks the manifest, the sizes of files and the digests of lengths files. `full` reads
             everything, and checks all digests, every frame and its CRC, every record against the schema, counts and
@@ -139,8 +139,9 @@ def verify(
         progress: whether to show a progress bar (see `write`); `quick` has none.
 
     Returns:
-        A report, which is true if there are no problems. It also lists files that cannot be read. Of the records in a
-        shard that cannot be decoded, it names the first; `salvage` with `schema` lists all, and leaves them out.
+        A report, which is true if there are no problems. Files that cannot be read are listed as problems. In each
+        shard, only the first record that cannot be decoded is listed; `salvage` with `schema` lists all of them, and
+        leaves them out.
 
     Raises:
         DatasetNotFoundError: the path does not exist.
@@ -152,7 +153,7 @@ def verify(
         with contextlib.closing(Progress(progress if level == "full" else False, "verifying")) as bar:
             return _verify(path, level, schema, bar)
     except OSError as error:
-        if isinstance(error, DatasetNotFoundError) or is_url(path):  # that a store is out of reach is no damage
+        if isinstance(error, DatasetNotFoundError) or is_url(path):  # an unreachable store is not damage
             raise
         file = Path(str(getattr(error, "path", None) or error.filename or path))
         return VerifyReport(str(path), level, 0, 0, 0, (Problem(file.name, _message_of(error)),))
