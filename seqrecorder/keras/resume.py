@@ -188,11 +188,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
-    The iterator is saved with `tf.train.Checkpoint`, together with the records in its shuffle buffer, up to `shuffle`
-    of them. Later epochs take their order from the seed, so seed every shuffle, including any
-    `tf.data.Dataset.shuffle`. Iterators of `prefetch_to_device`, `from_generator` or `tf.distribute` cannot be saved: a
-    warning is issued, and they are replayed up to their position. Unless Keras' backend is TensorFlow, all iterators
-    are replayed.
+    The iterator is saved with `tf.train.Checkpoint`, together with up to `shuffle` records that it holds. Later epochs
+    take their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators of
+    `prefetch_to_device`, `from_generator` or `tf.distribute` cannot be saved: a warning is issued, and they are
+    replayed up to their position. Unless Keras' backend is TensorFlow, all iterators are replayed.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Random states of
