@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 LEAST = 0.1
 """Smallest distance between two splits that is reported."""
 MOST_CODES = 20
-"""Maximum number of distinct values of whole numbers that count as codes."""
+"""Maximum number of distinct values for which the whole numbers of a field count as codes."""
 LABEL_VALUES = 50
-"""Maximum number of distinct values of a label, which is a scalar context field."""
-_MOST_COMPARED = 50  # codes compared singly; rarer ones count as one
+"""Maximum number of distinct values for which a scalar context field counts as a label."""
+_MOST_COMPARED = 50  # codes compared one by one; all rarer codes are counted together
 _SMIRNOV = 1.95  # critical value of D * sqrt(n * m / (n + m)) at a significance of 0.001
 _NORMAL = 3.09  # 0.999 quantile of the standard normal distribution
 
@@ -40,8 +40,8 @@ class Distance:
     """Distance between two distributions.
 
     Attributes:
-        measure: name of the measure: `Kolmogorov-Smirnov`; `Difference of means`, if that is larger and numbers are
-            counted in buckets; or `Jensen-Shannon`, the square root of the divergence in bits.
+        measure: name of the measure: `Kolmogorov-Smirnov`; `Difference of means`, if numbers are counted in buckets and
+            this distance is the larger one; or `Jensen-Shannon`, the square root of that divergence in bits.
         value: distance, from 0 to 1.
         threshold: distance above which the distributions differ.
         channel: index of the channel with the largest distance; None for a field without channels.
@@ -59,7 +59,7 @@ class Distance:
 
 
 def codes_of(stats: FieldStats) -> dict[Any, int] | None:
-    """Map each text, bool or code to its count, in descending order; None for other numbers."""
+    """Map each text, bool or code to its count, the most frequent first, or return None for other numbers."""
     element = stats.field.element
     if element.is_text:
         return dict(stats.top(1 << 20))
@@ -70,7 +70,7 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Compute the distance between the values of a field in two splits; None if a split has no values."""
+    """Compute the distance between the values of a field in two splits, or return None if a split has no values."""
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -94,13 +94,13 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records in the first split. The threshold depends on it, and not on the number of values, because
-            the values of one record are not independent.
+        n: number of records in the first split. The threshold depends on the number of records rather than of values,
+            because the values of one record are not independent.
         m: number of records in the second split.
     """
     if not (one.total and other.total):
         return None
-    # Shares of bucketed values are exact at the edges of buckets only.
+    # Cumulative shares of bucketed values are exact only at the edges of buckets.
     coarse = [each.ends()[1] for each in (one, other) if each.values is None]
     points = np.unique(np.concatenate(coarse or [one.steps()[0], other.steps()[0]]))
     value = float(np.abs(shares_below(one, points) - shares_below(other, points)).max())
@@ -108,16 +108,17 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
 
 
 def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
-    """Compute the Kolmogorov-Smirnov distance between normal distributions with these means and pooled deviation."""
+    """Compute the Kolmogorov-Smirnov distance between normal distributions with both means and the pooled deviation."""
     apart = abs(float(one.mean[channel] - other.mean[channel]))
     spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
     return math.erf(apart / (spread * math.sqrt(8))) if spread else 0.0
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the square root of the Jensen-Shannon divergence between two frequency distributions, in bits.
+    """Compute the square root of the Jensen-Shannon divergence, in bits, between two frequency distributions.
 
-    `one` and `other` map each code to its count; `n` and `m` are the numbers of records (see `numbers_distance`).
+    `one` and `other` map each code to its count; `n` and `m` are the numbers of records in the two splits (see
+    `numbers_distance`).
     """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
@@ -143,16 +144,17 @@ def is_label(stats: Stats, name: str) -> bool:
 
 
 def is_code(stats: FieldStats) -> bool:
-    """Check whether a field is a scalar of text, whole numbers or bools, other than a key or chunk number."""
+    """Check whether a field is a scalar of text, whole numbers or bools, and neither a key nor a chunk number."""
     field = stats.field
     is_code = field.element.is_text or field.element.numpy.kind in "iub"
     return is_code and field.is_scalar and not (field.key or field.chunk)
 
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
-    """Find pairs of splits that share at most half of their values.
+    """Find pairs of splits where the one with fewer distinct values shares at most half of them with the other.
 
-    Each tuple has the names of both splits, their common values, and the smaller of their numbers of distinct values.
+    Each tuple consists of the names of the two splits, the values that they share, and the number of distinct values in
+    the split that has fewer.
     """
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []
@@ -166,7 +168,7 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
     """Compute the distances between the values of a field in the first split and in each other split.
 
-    Fields whose values must differ, such as keys and times, are left out.
+    The list is empty for keys, chunk numbers and times, whose values must differ between splits.
     """
     field = stats.fields[name].field
     if field.key or field.chunk or field.element.is_time:
@@ -191,7 +193,7 @@ def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
 
 
 def _from_first(stats: Stats, compare: Callable[[Stats, Stats], Distance | None]) -> list[tuple[str, str, Distance]]:
-    """Compare the first split with each other split; a split without values is left out."""
+    """Compare the first split with each other split, leaving out splits without values."""
     (first, whole), *others = stats.splits.items()
     distances = [(split, compare(whole, part)) for split, part in others]
     return [(first, split, far) for split, far in distances if far is not None]
@@ -203,7 +205,7 @@ def distance_text(far: Distance) -> str:
 
 
 def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
-    """Describe the difference between two splits: their means, or the shares of the code that differs most."""
+    """Describe the difference between two splits by their means, or by the proportions of the code that differ most."""
     fields = [stats.splits[split].fields[name] for split in splits]
     if not far.measure.startswith("Jensen"):
         means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in fields]
@@ -216,16 +218,16 @@ def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Dista
 
 
 _WIDTH = 48  # characters of a value in a message
-# Thresholds of the rules: judgements, not derived values.
-_FEW = 5  # records of a label, below which it is rare
-_RARE_SPLIT = 0.02  # share of all records, below which a split is small
-_MOST_MISSING = 0.05  # share of missing values, above which they are a warning
-_FREQUENT = 0.9  # share of records with one label, above which labels are unbalanced
-_FAR = 20.0  # distance of an extreme from the median, in ranges of the central 98 %
-_LONG = 5.0  # multiple of the 99th percentile of lengths, above which a record is very long
-_PADDED = 0.2  # share of records that end in zeros, above which padding is suspected
+# Thresholds of the rules, chosen by judgement, not derived.
+_FEW = 5  # records; a label with fewer is rare
+_RARE_SPLIT = 0.02  # share of all records; a split with less is small
+_MOST_MISSING = 0.05  # share of missing values; more than this is a warning
+_FREQUENT = 0.9  # share of records; if one label has more, labels are unbalanced
+_FAR = 20.0  # distance from the median beyond which an extreme is an outlier, in widths of the central 98 %
+_LONG = 5.0  # multiple of the 99th percentile of lengths; a longer record is very long
+_PADDED = 0.2  # share of records; if more end in zeros, padding is suspected
 _GATHERED = 3
-"""Smallest mean number of records per value of a field that may name groups."""
+"""Minimum mean number of records per value of a field for its values to be considered as groups."""
 _PLACEHOLDERS = {"nan", "none", "null", "n/a", "na", "nil", "?", "unknown", "unk", "-", "todo", "#n/a", "undefined"}
 LEVELS = {"error": "Wrong", "warning": "Look at it", "note": "Good to know"}
 """Headings of the levels of findings, the most serious first."""
@@ -234,7 +236,7 @@ _TALLIES = {"error": "wrong", "warning": "to look at", "note": "good to know"}
 
 @attrs.frozen
 class Finding:
-    """A remarkable fact about a dataset.
+    """Remarkable fact about a dataset.
 
     Attributes:
         rule: name of the rule.
@@ -323,7 +325,7 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find groups and times that overlap slightly between splits, and fields whose splits have no value in common."""
+    """Find groups and times that overlap slightly between splits, and fields for which two splits share no values."""
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:
             fields = {split: part.fields[name] for split, part in stats.splits.items()}
@@ -397,10 +399,10 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
             if padded > _PADDED * max(1, field.present):
                 text = f"{padded:,} of {number_of(field.present, 'record')} end in zeros: does the data hold padding?"
                 yield Finding("stored padding", "warning", name, text, "fields")
-        constant = np.atleast_1d(field.constant & (field.field.sparse is None))  # sparse labels are all 1
+        constant = np.atleast_1d(field.constant & (field.field.sparse is None))  # the values of sparse labels are all 1
         if constant.any() and field.records > 1 and np.sum(field.count) > 1:
             yield Finding("constant values", "warning", name, _unchanging(field, constant), "fields")
-        if field.gaps is not None and field.field.element.numpy.kind == "M":  # durations go up and down
+        if field.gaps is not None and field.field.element.numpy.kind == "M":  # durations can go up and down
             duplicates = int(field.gaps.zeros[0])
             back = {at[1]: each for at, each in facts.backwards.items() if at[0] == name}
             if back:
@@ -415,7 +417,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
 
 
 def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Finding]:
-    """Find fields with None or missing values, and compare between splits how common these are."""
+    """Find None and missing values of a field, and compare their frequency between splits."""
     if not field.records:
         return
     for rule, noun, section, measure in (

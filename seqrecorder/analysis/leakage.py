@@ -1,6 +1,6 @@
 """`leakage`: keys, groups, contents and times that overlap between splits.
 
-Splitting a dataset without such overlaps is the task of `Selection.split`.
+`Selection.split` splits a dataset without such overlaps.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """Result of `leakage`: the overlaps between splits. Print it for a table.
+    """Result of `leakage`: the overlaps between splits, which print as a table.
 
     Attributes:
         looked_for: kinds of overlap that were checked, as in `Shared.what`.
@@ -106,7 +106,7 @@ def leakage(
     Every record is read once. Memory use is 16 bytes per record, plus its key.
 
     Args:
-        corpus: dataset, or mapping of name to selection, as `Selection.split` returns it.
+        corpus: dataset, or mapping from split names to selections, as `Selection.split` returns it.
         by: name of a context field, or function that computes a group from a record. No group should be in two splits.
         time: name of the field with the time of a record. Splits should not overlap in time.
         end: name of the field with the end time of a record; None if a record has only one time.
@@ -114,7 +114,7 @@ def leakage(
     Raises:
         OptionError: `corpus` is neither a dataset nor a mapping of selections, or a field has the wrong kind.
         RecordError: the function `by` failed; the error names the position of the record.
-        SchemaError: the dataset has no field of this name.
+        SchemaError: `by`, `time` or `end` names a field that the dataset does not have.
         ShardReadError: a record is damaged.
     """
     if isinstance(corpus, Selection):
@@ -138,7 +138,10 @@ def leakage_of(
     time: str | None,
     end: str | None = None,
 ) -> Leakage:
-    """Compare selections with known digests; `contents` maps each digest to the position of its last record."""
+    """Compare selections whose content digests are known.
+
+    `contents` maps the name of each selection to a mapping from each digest to the position of its last record.
+    """
     looked_for, shared = [], list[Shared]()
     keys = {name: part.schema.key_field.name for name, part in splits.items() if part.schema.key_field is not None}
     if keys and keys.keys() == splits.keys():

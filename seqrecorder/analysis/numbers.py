@@ -1,7 +1,7 @@
 """Mergeable statistics of numbers and texts: moments, extremes, quantiles, frequencies.
 
-Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that merged halves equal the whole. Statistics
-by field and split are in `seqrecorder.analysis.stats`.
+Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so the merged statistics of two halves equal those
+of the whole. Statistics by field and split are in `seqrecorder.analysis.stats`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 RELATIVE_ERROR = 2.0**-8
-"""Maximum relative error of the values that a quantile interpolates, once values are counted in buckets."""
+"""Maximum relative error of the values between which a quantile interpolates, once values are counted in buckets."""
 _BUCKETS = 1 << 16  # the upper 16 bits of a float32: sign, exponent and 7 bits of the fraction
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -61,7 +61,7 @@ class Distribution:
         return None if self.values is None else self.values.size
 
     def add(self, values: NDArray[Any]) -> None:
-        """Count finite values `(n,)`: int64, uint64, float32 or float64, the same dtype in every call."""
+        """Count finite values `(n,)` of dtype int64, uint64, float32 or float64, the same dtype in every call."""
         few = values.dtype.kind != "f" or self.values is None or np.unique(values[: 2 * self.limit]).size <= self.limit
         if self.values is not None and few:
             self._count(*_counted(values))
@@ -89,7 +89,7 @@ class Distribution:
             self._count_buckets(np.zeros(_BUCKETS, np.int64))
 
     def _added_to(self, every: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the counts to `every`, the counts of all buckets, in place."""
+        """Add the counts in place to `every`, which holds the counts of all buckets."""
         if self.values is None:
             every[self.buckets] += self.counts
         else:
@@ -97,7 +97,7 @@ class Distribution:
         return every
 
     def _count_buckets(self, every: NDArray[np.int64]) -> None:
-        """Switch to buckets; `every` contains additional counts of all buckets."""
+        """Switch to buckets, and add `every`, which holds further counts of all buckets."""
         every = self._added_to(every)
         filled = np.flatnonzero(every != 0)
         self.values, self.buckets, self.counts = None, filled.astype(np.uint16), every[filled]
@@ -112,7 +112,7 @@ class Distribution:
         return middles, self.counts
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the smallest and largest value of each bucket, ascending, and its count; beyond the limit only."""
+        """Return the smallest value, largest value and count of each bucket, ascending; only valid beyond the limit."""
         keys = _keys_of(self.buckets)
         ends = np.stack([keys, keys + 1]) << 16
         low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
@@ -140,7 +140,7 @@ class Distribution:
             return np.where(part > 0, low * (1 - part) + high * part, low)[()]
 
     def top(self, count: int) -> list[tuple[Any, int]]:
-        """Return the most frequent values with their counts; empty beyond the limit."""
+        """Return the most frequent values with their counts, or an empty list beyond the limit."""
         if self.values is None:
             return []
         order = np.argsort(-self.counts, kind="stable")[:count]
@@ -148,7 +148,7 @@ class Distribution:
 
 
 def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
-    """Map values to buckets: the upper 16 bits of the nearest float32, mapped so that they sort like the values."""
+    """Map values to buckets: the upper 16 bits of the nearest float32, changed so that buckets sort like values."""
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
     keys = (np.ascontiguousarray(narrow).view(np.int32) >> 16).astype(np.int16)
@@ -174,8 +174,8 @@ def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return distinct, counts.astype(np.int64)
 
 
-LIMIT = 1 << 16  # distinct texts that are counted exactly
-_LONGEST, _SHOWN = 256, 48  # longer texts are counted by this many first characters and a digest
+LIMIT = 1 << 16  # maximum number of distinct texts that are counted exactly
+_LONGEST, _SHOWN = 256, 48  # texts of more than 256 characters are counted by their first 48 and a digest
 
 
 @attrs.define(eq=False, repr=False)
@@ -293,7 +293,7 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Sum of the numbers; with too many distinct values to count each, the mean times the count, rounded."""
+        """Sum of the numbers, or the rounded product of mean and count if there are too many distinct values."""
         values, counts = self.numbers.distributions[0].steps()
         exact = self.numbers.distributions[0].values is not None
         return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)
@@ -317,10 +317,10 @@ class Summary:
         return {**figures, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
 
 
-_HISTOGRAM = 30  # bins; up to twice this number for whole numbers
+_HISTOGRAM = 30  # number of bins; up to twice as many for whole numbers
 _EXACT = 2.0**50
 """Bound below which bin edges between whole numbers are exact in float64."""
-_GROUPED = 1e4  # from this size on, numbers have an exponent instead of commas
+_GROUPED = 1e4  # numbers of at least this size are shown with an exponent instead of commas
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -352,7 +352,7 @@ def _between(low: float, high: float, count: int) -> Any:
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Compute the share of values in each bin; the first and last bin include all values beyond them."""
+    """Compute the share of values in each bin; the first and last bin include all values beyond the edges."""
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)
@@ -398,12 +398,12 @@ class Numbers:
         count: count of finite numbers, int64.
         mean: mean, float64; 0 if there are no numbers.
         squares: sum of squared distances from the mean, float64.
-        minimum: minimum, a float, int64 or uint64; the largest value of the dtype if there are no numbers.
+        minimum: minimum, as floats, int64 or uint64; the largest value of the dtype if there are no numbers.
         maximum: maximum, of the same type; the smallest value of the dtype if there are no numbers.
         zeros: count of zeros, int64.
         nan: count of NaN or NaT, int64.
         infinite: count of infinities, int64.
-        distributions: a distribution per channel, up to `MOST_CHANNELS`; a single one for more channels.
+        distributions: one distribution per channel, or a single one if there are more than `MOST_CHANNELS` channels.
     """
 
     dtype: np.dtype[Any]
@@ -458,7 +458,7 @@ class Numbers:
                 self.nan = self.nan + (block.shape[1] - count)
             kept = np.where(real, block, block.dtype.type(0))
             least, most = (np.where(real, block, end) for end in _ends(block.dtype))
-            self.zeros = self.zeros - (block.shape[1] - count)  # not the zeros that replace nonfinite numbers
+            self.zeros = self.zeros - (block.shape[1] - count)  # without the zeros that replace nonfinite numbers
         self.zeros = self.zeros + (kept == 0).sum(1)
         self.minimum = np.minimum(self.minimum, least.min(1))
         self.maximum = np.maximum(self.maximum, most.max(1))
@@ -474,7 +474,7 @@ class Numbers:
             self._merge_moments(count, mean + rest, squares)
 
     def _real(self, block: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return the mask of finite numbers; None if all are finite."""
+        """Return the mask of finite numbers, or None if all are finite."""
         if self.dtype.kind in "mM":
             real = block != np.iinfo(np.int64).min  # the value of NaT
         elif block.dtype.kind != "f":

@@ -35,10 +35,10 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None = None, width: float = _WIDTH) -> Any:
-    """Draw a record, or several below each other, as a `matplotlib.figure.Figure`.
+    """Draw a record, or several one below the other, as a `matplotlib.figure.Figure`.
 
-    Feature lists of up to six channels are curves (step curves for whole numbers), and wider ones are heat maps. Bools
-    are ticks, text runs along the axis, and images form a strip. Missing values are red.
+    Feature lists of up to six channels are drawn as curves (stepped for whole numbers), and wider ones as heat maps.
+    Bools are drawn as ticks, texts along the axis, and images as a strip. Missing values are red.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -51,14 +51,15 @@ def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None 
     Args:
         records: record, selection, or other iterable of records.
         fields: names of the feature lists to draw; None for all.
-        time: name of the feature list of times or numbers for the horizontal axis of its alignment group; None for the
-            first feature list of times in each group; `""` for step numbers. Step numbers are also used if times go
-            backwards or are missing.
+        time: name of a feature list of times or numbers to use as the horizontal axis of its alignment group; None to
+            use the first feature list of times in each group; `""` to use step numbers. Step numbers are also used if
+            times go backwards or are missing.
         width: width of the figure in inches.
 
     Raises:
-        OptionError: matplotlib is not installed, or there is nothing to draw, or too much.
-        SchemaError: the record has no field of this name.
+        OptionError: matplotlib is not installed, there is nothing to draw, there are more than 16 records, or `time`
+            does not name a feature list of times or numbers.
+        SchemaError: `fields` or `time` names a field that the record does not have.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise OptionError("plot needs matplotlib: pip install matplotlib")
@@ -137,7 +138,7 @@ class _Clock:
 
 
 def _clock(schema: Schema, record: Any, group: str, time: str | None) -> _Clock | None:
-    """Choose the horizontal axis of an alignment group; None for step numbers."""
+    """Choose the horizontal axis of an alignment group, or return None to use step numbers."""
     if time == "":
         return None
     members = [f for f in schema.members(group) if not f.shape and f.sparse is None and not f.element.is_text]
@@ -233,7 +234,7 @@ class _Panel:
             self._draw_map(ax, x, values)
             return
         whole = array.dtype.kind in "iubmM"
-        marker = "." if len(values) <= 60 else None  # noqa: PLR2004 - steps that can be told apart
+        marker = "." if len(values) <= 60 else None  # noqa: PLR2004 - few enough to tell steps apart
         lines = ax.plot(x, values, drawstyle="steps-mid" if whole else None, linewidth=1.0, marker=marker)
         if values.shape[1] > 1:
             ax.legend(lines, [str(channel) for channel in range(len(lines))], fontsize=7, ncols=len(lines), loc="best")
@@ -287,7 +288,7 @@ class _Panel:
             item = self.value[at]
             text = item if isinstance(item, str) else repr(item) if isinstance(item, bytes) else str(item)
             shown = _printable(cut(text, _TEXT_WIDTH))
-            slant = 0 if len(self.value) <= 12 else 60  # noqa: PLR2004 - words that have room
+            slant = 0 if len(self.value) <= 12 else 60  # noqa: PLR2004 - few enough words to fit
             ax.text(x[at], 0.5, shown, rotation=slant, ha="center", va="center", fontsize=8)
         label = "step" if self.clock is None else self.clock.label
         ax.set_xlabel(label if every == 1 else f"{label}; one text of {every}", fontsize=8, labelpad=1)

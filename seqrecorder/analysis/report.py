@@ -1,6 +1,6 @@
-"""`report`: a dataset described on one HTML page, with its findings on top.
+"""`report`: one HTML page that describes a dataset, with the findings at the top.
 
-The facts are collected in `seqrecorder.analysis.survey`, and judged in `seqrecorder.analysis.findings`.
+`seqrecorder.analysis.survey` collects the facts, and `seqrecorder.analysis.findings` judges them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MOST_SPLITS = 8
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, summary: str = "As a table") -> str:
-    """Render a table, folded under `summary` unless that is empty; on narrow pages each row becomes a block."""
+    """Render a table, collapsed under `summary` unless that is empty; on narrow pages, each row becomes a block."""
     head = "".join(f'<th role="columnheader" scope="col">{plain(head)}</th>' for head in heads)
     lines = "".join(
         '<tr role="row">'
@@ -338,7 +338,7 @@ _SECTIONS = {
 
 
 def page(facts: Survey, findings: Sequence[Finding]) -> str:
-    """Render the page of a survey; it shows fewer fields if it would exceed 2 MB."""
+    """Render the page of a survey, with fewer fields if it would otherwise exceed 2 MB."""
     worst = "" if facts.stats is None or facts.store is None else records_section(facts)
     sizes = (_page(facts, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
     fitting = next((html for html in sizes if len(html.encode()) < _MOST_BYTES), None)
@@ -398,7 +398,7 @@ def _findings(findings: Sequence[Finding]) -> str:
 
 
 def _contents(facts: Survey, stats: Stats) -> str:
-    assert facts.store is not None  # noqa: S101 - the page has no such section else
+    assert facts.store is not None  # noqa: S101 - otherwise, the page lacks this section
     manifest = facts.store.manifest
     rows = []
     for name, part in first_splits(stats).items():
@@ -513,12 +513,12 @@ def _damage(facts: Survey) -> str:
 
 @attrs.frozen(repr=False)
 class Report:
-    """Report on a dataset: print it for the findings, save it for the HTML page.
+    """Report on a dataset: print it to see the findings, or save it as an HTML page.
 
     Attributes:
         path: path of the dataset.
         findings: findings, the most serious first.
-        html: page as one self-contained file, without scripts.
+        html: source of the page, which is self-contained and has no scripts.
         stats: statistics of all readable records; None if the manifest is unreadable.
     """
 
@@ -554,7 +554,7 @@ def report(
     batch_size: int = 64,
     progress: bool | None = None,
 ) -> Report:
-    """Describe a dataset on an HTML page, with remarkable findings on top.
+    """Describe a dataset on an HTML page, with remarkable findings at the top.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -568,23 +568,23 @@ def report(
     Report on '...': 1 finding: 1 to look at
     Look at it: exact copies: 1 record in train repeats an earlier one exactly (first: s9 = s0).
 
-    The page shows record lengths and the padding of each batching strategy, the values of each field by split and the
-    differences between splits, missing values, labels, overlaps of splits, the most extreme records, and damaged files
-    (these do not raise). It is under 2 MB, self-contained and without scripts. Records are read several times. Memory
-    use is that of the statistics, plus 16 bytes and the key of each record.
+    The page shows record lengths, the padding of each batching strategy, the values of each field by split, differences
+    and overlaps between splits, missing values, labels, the most extreme records, and damaged files (which do not raise
+    an error). It is under 2 MB, self-contained and without scripts. Records are read several times. Memory use is that
+    of the statistics plus, for each record, 16 bytes and the key.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
-        destination: path to write the page to; None to write nothing (`Report.save` does it later).
+        destination: path to write the page to; None to write nothing (`Report.save` can write it later).
         by: name of a context field whose values no two splits should share (see `leakage`).
         time: name of the field with the time of a record; splits should not overlap in time (see `leakage`).
-        batch_size: batch size of the compared batching strategies.
-        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
+        batch_size: batch size with which batching strategies are compared.
+        progress: whether to show a progress bar; None shows one on terminals if tqdm is installed.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
         OptionError: there are no records.
-        SchemaError: the dataset has no field `by` or `time`.
+        SchemaError: `by` or `time` names a field that the dataset does not have.
     """
     facts = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
     findings = find(facts)

@@ -1,4 +1,4 @@
-"""`stats`: statistics of the records of a dataset, by field, channel and split, in one pass.
+"""`stats`: statistics of the records of a dataset by field, channel and split, computed in one pass.
 
 The statistics of plain numbers and texts are in `seqrecorder.analysis.numbers`.
 """
@@ -61,7 +61,7 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
     return {name: Selection(rows) for name, rows in rows_of(source).by_split().items()}
 
 
-_PIECE = 64 << 20  # bytes of records per piece: about a second of reading, which outweighs the cost of a process
+_PIECE = 64 << 20  # bytes of records per piece: about a second of reading, enough to outweigh the cost of a process
 
 
 def by_pieces(
@@ -72,16 +72,16 @@ def by_pieces(
     progress: bool | None,
     alone: bool = False,
 ) -> Iterator[tuple[str, R]]:
-    """Apply a function to pieces of selections, in parallel processes; yield the name of the selection and the result.
+    """Apply a function to pieces of selections in parallel processes; yield each result with the name of its selection.
 
-    The pieces do not depend on the machine, so sums over them are reproducible to the bit.
+    How selections are divided does not depend on the machine, so sums over the pieces are reproducible to the bit.
 
     Args:
-        work: function that takes a selection, and that worker processes can import (see `in_processes`).
+        work: function that takes a selection; worker processes must be able to import it (see `in_processes`).
         splits: selections by name.
         label: label of the progress bar (see `Progress`).
         progress: whether to show the progress (see `Progress`).
-        alone: whether to run in this process only, for a function that other processes cannot import.
+        alone: whether to run in this process only, as needed for a function that other processes cannot import.
     """
     stores, pieces = [], list[tuple[str, int, Any]]()
     for name, selection in splits.items():
@@ -111,7 +111,7 @@ class _OnPieces:
         return self.work(Selection(Rows(self.stores[piece[1]], piece[2])))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Records are read by schema, because another process may be unable to import their class.
+        # Workers read records through the schema, because another process may be unable to import the record class.
         return type(self), (self.work, tuple(store.reading(store.schema) for store in self.stores))
 
 
@@ -129,9 +129,9 @@ _DRAWN = 6
 class FieldStats:
     """Statistics of a field.
 
-    For array-valued values or steps, the last dimension holds the channels, and statistics such as `mean` are arrays
-    `(channels,)`; for scalars, they are numbers. NaN, NaT and None are treated as missing, and are excluded from all
-    other statistics.
+    If values or steps are arrays, their last dimension holds the channels, and statistics such as `mean` are arrays of
+    shape `(channels,)`; otherwise, they are numbers. NaN, NaT and None are counted as missing, and excluded from every
+    other statistic.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -144,16 +144,16 @@ class FieldStats:
     (3.0, 1, 2.0, 2)
 
     Attributes:
-        field: field described.
+        field: field that the statistics describe.
         records: number of records.
         none: number of records whose value is None.
         empty: number of records whose value has no steps or elements.
         values: statistics of the elements of all values.
         sizes: statistics of the number of steps of a feature list, or of elements of a ragged or sparse context field;
             None for other fields.
-        inner: statistics of the number of elements of ragged or sparse steps; None for other fields.
-        gaps: statistics of the differences between consecutive times in a feature list of times, in its unit; None for
-            other fields.
+        inner: statistics of the number of elements per step of a ragged or sparse feature list; None for other fields.
+        gaps: statistics of the differences between consecutive times in a feature list of times, in the unit of the
+            times; None for other fields.
         backwards: number of negative gaps.
         splits: statistics of each split, by name.
     """
@@ -298,9 +298,10 @@ class FieldStats:
         return self.whole.distinct
 
     def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
-        """Return the most frequent elements with their counts; empty if there were too many distinct numbers to count.
+        """Return the most frequent elements with their counts.
 
-        Beyond 65,536 distinct texts, counts are approximate.
+        Beyond 65,536 distinct texts, counts are approximate. The list is empty if there were too many distinct numbers
+        to count (see `distinct`).
         """
         if isinstance(self.values, Texts):
             return self.values.top(count)
@@ -310,8 +311,8 @@ class FieldStats:
         """Compute a quantile of each channel, interpolated like `numpy.quantile`.
 
         Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond that, the interpolated
-        elements have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all
-        channels share the quantiles of their union.
+        elements have a relative error of at most 0.4 %, and the quantiles of times are NaT. With more than 64 channels,
+        every channel has the quantiles of all channels together.
 
         Raises:
             OptionError: `q` is not in [0, 1], or the field is text.
@@ -334,7 +335,7 @@ class FieldStats:
 
     @property
     def whole(self) -> Texts | Distribution:
-        """Frequencies of the elements, all channels together."""
+        """Frequencies of the elements of all channels together."""
         return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
 
     def _numbers(self, what: str) -> Numbers:
@@ -355,7 +356,7 @@ class FieldStats:
         return self._of(ends)
 
     def native(self, value: Any) -> Any:
-        """Convert a counted element to the type of the field; a number beyond all times becomes the nearest time."""
+        """Convert a counted element to the field's type; a number out of range becomes the nearest time."""
         element, last = self.field.element, np.iinfo(np.int64).max
         if element.is_time:
             return np.array(min(max(value, -last), last), np.int64).view(element.numpy)[()]
@@ -382,7 +383,7 @@ class FieldStats:
         return figures
 
     def normalization(self) -> Any:
-        """Build a `keras.layers.Normalization` from the exact mean and variance, which do not count padding.
+        """Build a `keras.layers.Normalization` from the exact mean and variance, which exclude padding.
 
         Raises:
             OptionError: the field is not numeric.
@@ -393,7 +394,7 @@ class FieldStats:
         return keras.layers.Normalization(-1 if self.by_channel else None, mean=mean, variance=scale**2)
 
     def normalize(self, values: Any) -> Any:
-        """Subtract the mean and divide by the standard deviation, as `read(..., normalize=...)` does; by 1 if it is 0.
+        """Subtract the mean and divide by the standard deviation (by 1 if it is 0), as `read(..., normalize=...)` does.
 
         Args:
             values: array, list or tensor of shape `(..., channels)`, or of any shape for a field without channels.
@@ -417,11 +418,11 @@ class FieldStats:
         return _as_array(values) * scale + center
 
     def _center_and_scale(self, other: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
-        """Compute the mean and the scale of each channel; if it has no finite values, take those of `other`."""
+        """Compute the mean and scale of each channel, taking those of `other` for a channel without finite values."""
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
         std = np.atleast_1d(self.std)
-        center, scale = self.mean, self._of(np.where(std == 0, 1.0, np.maximum(std, 1e-7)))  # as the Keras layer
+        center, scale = self.mean, self._of(np.where(std == 0, 1.0, np.maximum(std, 1e-7)))  # as in the Keras layer
         if other is not None:
             return np.where(np.isfinite(center), center, other[0]), np.where(np.isfinite(center), scale, other[1])
         if not np.isfinite([center, scale]).all():
@@ -429,7 +430,7 @@ class FieldStats:
         return center, scale
 
     def field_map(self, field: Field) -> FieldMap:
-        """Build the graph function that normalizes a field; padding stays 0.
+        """Build the graph function that normalizes a field and leaves padding at 0.
 
         Raises:
             OptionError: the field is not numeric, or its channels differ from the channels of the statistics.
@@ -484,7 +485,7 @@ class FieldStats:
         return html_table(self.name, ("", *HEADS[1:]), rows) + self._drawn(named)
 
     def _drawn(self, splits: Mapping[str, FieldStats]) -> str:
-        """Draw the histograms of the values by split; empty for texts and times."""
+        """Draw the histograms of the values by split, or return an empty string for texts and times."""
         whole = self.whole
         if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
             return ""
@@ -492,7 +493,7 @@ class FieldStats:
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
 
     def binned(self, splits: Mapping[str, FieldStats]) -> tuple[Any, dict[str, Any]]:
-        """Bin the numbers of all channels; return the edges, and the shares in each split that has values."""
+        """Bin the numbers of all channels; return the bin edges and, for each split with values, the shares of bins."""
         edges = edges_of(self.whole, is_whole=self.field.element.numpy.kind in "iu")
         parts = {name: part.whole for name, part in splits.items() if np.any(part.count)}
         return edges, {name: shares_of(part, edges) for name, part in parts.items()}
@@ -503,7 +504,7 @@ def _as_array(values: Any) -> Any:
 
 
 def _named(value: Any) -> str:
-    """Format a value in one line; as its repr if it is blank or not printable."""
+    """Format a value on one line, as its repr if it is blank or not printable."""
     text = str(value)
     return text if text.isprintable() and text.strip() else repr(value)
 
@@ -520,18 +521,18 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class Stats:
     """Statistics of records.
 
-    `stats["price"]` of a dataset covers the split `train` if there is one, and all records otherwise; of a selection,
-    it covers all its records. `stats.all["price"]` always covers all records, as does the printed table, and
-    `stats.splits["eval"]["price"]` covers one split. `a + b` merges the statistics of two sets of records; it is of a
-    selection if `a` or `b` is.
+    For a dataset, `stats["price"]` covers the split `train` if there is one, and all records otherwise; for a
+    selection, it covers all records. `stats.all["price"]` always covers all records, as does the printed table, and
+    `stats.splits["eval"]["price"]` covers one split. `a + b` merges the statistics of two sets of records; the result
+    is treated as that of a selection if `a` or `b` is.
 
     Attributes:
         schema: schema of the records.
         records: number of records.
         fields: statistics of each field over all records, by field name.
-        groups: statistics of the lengths in each alignment group, by name.
+        groups: statistics of the record lengths in each alignment group, by the name of the group.
         splits: statistics of each split, by name.
-        by: statistics for each value of the field `by_field`; empty if there is no such field.
+        by: statistics of the records with each value of the field `by_field`; empty if `by_field` is None.
         by_field: name of the field passed as `by`; None if there is none.
         of_selection: whether the records are a selection, so that `stats["price"]` covers all splits.
     """
@@ -552,14 +553,14 @@ class Stats:
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Look up the statistics of a field, over `train` if this is a dataset with that split, else all records."""
+        """Look up the statistics of a field: of the split `train` if a dataset has it, otherwise of all records."""
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
         return attrs.evolve(self._default.fields[field.name], splits=splits)
 
     @property
     def _default(self) -> Stats:
-        """Statistics that `stats["price"]` and `read(..., normalize=stats)` take."""
+        """Statistics that `stats["price"]` and `read(..., normalize=stats)` use."""
         return self if self.of_selection else self.splits.get("train", self)
 
     @property
@@ -580,7 +581,7 @@ class Stats:
         """Summarize the lengths of records in an alignment group, by default the first.
 
         Raises:
-            OptionError: there is no feature list, or no such group.
+            OptionError: the schema has no feature list, or no group of this name.
         """
         name = next(iter(self.groups), None) if group is None else group
         if name not in self.groups:
@@ -611,18 +612,18 @@ class Stats:
         return attrs.evolve(self, records=self.records + other.records, of_selection=either, **sums)
 
     def normalizers(self) -> dict[str, Stats]:
-        """Map each float field that is not sparse to these statistics, for `read(..., normalize=...)`."""
+        """Map the name of each float field that is not sparse to these statistics, for `read(..., normalize=...)`."""
         dense = [each for each in self.schema.fields if each.sparse is None]
         return {each.name: self for each in dense if each.element.name in _FLOATS}
 
     def field_map(self, field: Field) -> FieldMap:
-        """Build the graph function that normalizes a field; if there are groups, by those of each record's own.
+        """Build the graph function that normalizes a field, by the statistics of each record's group if there are any.
 
-        A channel without finite values in a group has the scale of all records together.
+        A channel without finite values in a group is normalized by the statistics of all groups together.
 
         Raises:
-            OptionError: the field is not numeric, its channels differ, a channel has no finite values, or the grouping
-                field is optional.
+            OptionError: the field is not numeric, its channels differ from those of the statistics, a channel has no
+                finite values, or the grouping field is optional.
         """
         by = self.by_field
         if by is None:
@@ -672,11 +673,11 @@ class Stats:
         return document
 
     def to_json(self, indent: int | None = None) -> str:
-        """Serialize the statistics to JSON; NaN and infinities become null, bytes become escaped text."""
+        """Serialize the statistics to JSON; NaN and infinities become null, and bytes become escaped text."""
         return json.dumps(_plain(self.to_dict()), indent=indent, allow_nan=False)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Format the table of fields; its headings are `seqrecorder.analysis.stats.HEADS`."""
+        """Format the rows of the table of fields, whose headings are `seqrecorder.analysis.stats.HEADS`."""
         return [field.line() for field in self.fields.values()]
 
     def __repr__(self) -> str:
@@ -728,7 +729,7 @@ _FOLLOWING = ("schema", "field", "dtype", "splits", "by", "of_selection")
 
 
 def kept_stats(source: Any, split: str | None = None) -> Stats | None:
-    """Load the stored statistics of a dataset, or of one split; None if there are none, or they are outdated.
+    """Load the stored statistics of a dataset or of one split, or return None if they are absent or outdated.
 
     Args:
         source: directory of a dataset, `Corpus` or `Selection`.
@@ -763,7 +764,7 @@ def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
 
 
 def _state(part: Any) -> Any:
-    """Convert statistics to JSON types, without attributes that follow from the schema or the source."""
+    """Convert statistics to JSON types, omitting attributes that can be derived from the schema or the source."""
     if attrs.has(type(part)):
         return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
     if isinstance(part, np.ndarray):
@@ -794,7 +795,7 @@ def _restored(empty: Any, state: Any) -> Any:
 
 _LOG = logging.getLogger("seqrecorder")
 _MOST_VALUES = 10_000
-"""Maximum number of values of the field `by`; the statistics of each value need several kilobytes."""
+"""Maximum number of distinct values of the field `by`; the statistics of each value need several kilobytes."""
 
 
 def stats(
@@ -826,17 +827,18 @@ def stats(
 
     Counts and extremes are exact. Means and deviations have the accuracy of numpy in float64. Quantiles are exact up to
     several thousand distinct values; beyond that, they have a relative error of 0.4 % (see `FieldStats.quantile`).
-    Frequencies are limited as well (see `FieldStats.top`). NaN and padding are excluded. `stats["ids"]` covers the
-    split `train` of a dataset if there is one, and all records of a selection. `stats.all["ids"]` covers all records.
-    Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
+    Frequencies have limits, too (see `FieldStats.top`). NaN and padding are excluded. For a dataset, `stats["ids"]`
+    covers the split `train` if there is one, and all records otherwise; for a selection, it covers all records.
+    `stats.all["ids"]` always covers all records. Statistics stored by `write(..., stats=True)` are loaded, not
+    recomputed.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         split: name of the only split to read; None for all.
-        by: name of a scalar context field of text, whole numbers or bools. Each value has its own statistics, and
-            `read(normalize=stats)` normalizes a record by the statistics of its value. None for no grouping.
+        by: name of a scalar context field of text, whole numbers or bools. The records with each value have their own
+            statistics, by which `read(normalize=stats)` normalizes them. None for no grouping.
         fields: names of the fields to read; None for all.
-        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
+        progress: whether to show a progress bar; None shows one on terminals if tqdm is installed.
 
     Raises:
         OptionError: `by` has the wrong kind or more than 10,000 values.

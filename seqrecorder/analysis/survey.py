@@ -1,6 +1,6 @@
 """`survey`: the facts for a report, collected in one pass over the readable records of a dataset.
 
-The facts are judged in `seqrecorder.analysis.findings`.
+`seqrecorder.analysis.findings` judges the facts.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 
     Args:
         selection: records to plan for.
-        batch_size: number of records per batch; step budgets fit this number of records of average length.
+        batch_size: number of records per batch; step budgets are chosen to fit this number of records of average
+            length.
         shuffle: size of the shuffle window in records, as in `read`; 0 keeps the order.
-        seed: seed of the order, as in `read`.
+        seed: seed of the shuffled order, as in `read`.
 
     Raises:
         ShardReadError: the lengths cannot be read.
@@ -59,7 +60,7 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
     budget = max(longest, -(-int(lengths.sum()) * batch_size // max(1, lengths.size)))
     others: list[Any] = [TokenBudget(budget)]
     lists = [field for field in selection.schema.fields if field.is_list]
-    if not any(field.is_ragged or field.sparse is not None for field in lists):  # Pack cannot cut such steps
+    if not any(field.is_ragged or field.sparse is not None for field in lists):  # these steps cannot be packed
         firsts = {field.group: field.name for field in lists[::-1] if field.group not in selection.schema.rates}
         most = {name: max(1, int(selection.lengths(group).max(initial=0))) for group, name in reversed(firsts.items())}
         others.append(Pack(most if len(most) > 1 else longest, max(1, budget // longest)))
@@ -68,9 +69,9 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 
 
 BINS = 48
-"""Number of step ranges in which missing values are counted; the last range is open."""
+"""Number of step ranges in which missing values are counted; the last range has no end."""
 WORST = 10
-_CHUNK = 4096  # records read at once, at most
+_CHUNK = 4096  # maximum number of records read at once
 _DIGEST = np.dtype("V16")
 _TAIL = 4
 """Number of zero steps at the end of a record that count as padding."""
@@ -88,11 +89,11 @@ class Survey:
         width: number of steps in a bin; the last bin contains all later steps.
         missing: number of steps with a missing value in each bin, by feature list.
         padded: number of records that end in zeros, by feature list.
-        worst: mapping of kind to scores and positions of the ten most extreme records, the worst first.
-        copies: groups of positions of identical records within a split, the largest groups only.
-        copied: number of records that repeat an earlier one in each split; splits without repeats are left out.
+        worst: for each kind of extreme, the scores and positions of the ten most extreme records, the worst first.
+        copies: positions of identical records within a split, one list per group of copies; only the largest groups.
+        copied: number of records in each split that repeat an earlier one; splits without repeats are left out.
         backwards: number of records whose times go backwards, and the position of the first, by feature list and split.
-        leakage: overlaps of splits; None for a single split.
+        leakage: overlaps between splits; None for a single split.
         plans: name of the planned split, and the plans of the batching strategies; None if lengths cannot be read.
         store: store of the records; None if the manifest is unreadable.
     """
@@ -113,14 +114,14 @@ class Survey:
     store: RecordStore | None = None
 
     def steps_of_bins(self, sizes: Numbers) -> NDArray[np.float64]:
-        """Count the steps in each bin, for records with this distribution of lengths."""
+        """Count the steps in each bin, given the distribution of record lengths."""
         lengths, times = sizes.distributions[0].steps()
         widths = np.array([self.width] * (BINS - 1) + [np.inf])[:, np.newaxis]
         within = np.clip(lengths - np.arange(BINS)[:, np.newaxis] * self.width, 0, widths)
         return np.asarray(within @ times, np.float64)
 
     def record(self, position: int) -> Any:
-        """Read the record at a position; None if it can no longer be read."""
+        """Read the record at a position, or return None if it can no longer be read."""
         if self.store is None:
             return None
         try:
@@ -152,8 +153,8 @@ def survey(
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         by: name of a context field whose values no two splits should share (see `leakage`).
         time: name of the field with the time of a record; splits should not overlap in time (see `leakage`).
-        batch_size: batch size of the compared batching strategies.
-        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
+        batch_size: batch size with which batching strategies are compared.
+        progress: whether to show a progress bar; None shows one on terminals if tqdm is installed.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -229,7 +230,7 @@ def _usual(lengths: Mapping[int, int]) -> int:
 def _readable(
     store: RecordStore, decoder: RecordDecoder, positions: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], list[bytes], dict[str, Column]]]:
-    """Yield positions with the bytes and columns of their records, by shard; unreadable records are left out."""
+    """Yield positions with the bytes and columns of their records, shard by shard, leaving out unreadable records."""
     files, rows = store.order.find(positions)
     for number, here in store.by_shard(files, rows):
         own, again, size = store.forward(), store.forward(), store.window(_CHUNK)

@@ -1,4 +1,4 @@
-"""`Vocabulary`: ids for the tokens of a field, in numpy, in Keras layers and in `read`.
+"""`Vocabulary`: ids for the tokens of a field, for use in numpy, in Keras layers and in `read`.
 
 Splitting text into tokens is left to the user (`pieces`).
 """
@@ -41,16 +41,17 @@ def count_tokens(
     prune: int | None,
     progress: bool | None = None,  # noqa: FBT001 - see `sr.write`
 ) -> tuple[list[tuple[Any, int]], int]:
-    """Count tokens; return them with their counts in descending order, and the total.
+    """Count tokens; return pairs of token and count, the most frequent first, and the total count.
 
     Ties are broken by the order of the tokens.
 
     Args:
-        source: dataset, selection, or mapping of name to selection; without a field, tokens or sequences of tokens.
+        source: dataset, selection, or mapping from names to selections; or, without `field`, tokens or sequences of
+            tokens.
         field: name of the field whose elements are the tokens.
         pieces: function that splits an element into tokens; None if elements are tokens.
         prune: maximum number of distinct tokens to keep (see `Tally`); None for all.
-        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
+        progress: whether to show a progress bar; None shows one on terminals if tqdm is installed.
 
     Raises:
         OptionError: the field has a type that cannot be tokens, the source is not iterable, or token types are mixed.
@@ -120,8 +121,8 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
     Args:
         ids: id of each token.
         first: first id of unknown tokens.
-        buckets: number of ids of unknown tokens; 0 makes unknown tokens an error.
-        where: name of the field in errors.
+        buckets: number of ids that unknown tokens share; 0 makes unknown tokens an error.
+        where: name of the field, for error messages.
 
     Raises:
         OptionError: two tokens have the same hash.
@@ -187,7 +188,7 @@ def _bucket(values: Any, buckets: int) -> Any:
 
 
 def _keys(values: Any) -> Any:
-    """Map tokens to integers to search by: hashes of texts, or the numbers themselves."""
+    """Map tokens to integers for the search: texts to their hashes, and numbers to themselves."""
     import tensorflow as tf
 
     return tf.strings.to_hash_bucket_fast(values, _KEYS) if values.dtype == tf.string else values
@@ -249,15 +250,16 @@ class Vocabulary:
     [[3, 2, 1, 1, 3, 2], [2, 0, 0, 0, 0, 0]]
 
     Ids are in the same order as in Keras' lookup layers: padding, buckets of unknown tokens, reserved tokens, other
-    tokens. For a map of labels, use `padding=None, oov_buckets=0`: the first token has the id 0, and unknown tokens
-    are an error.
+    tokens. To map labels to ids, use `padding=None, oov_buckets=0`: the first token then has the id 0, and unknown
+    tokens are an error.
 
     Attributes:
         tokens: tokens in the order of their ids.
-        reserved: tokens with ids before all others, whether they occur or not, such as `("<s>", "</s>")`.
+        reserved: tokens with ids before all others, whether or not they occur, such as `("<s>", "</s>")`.
         padding: token with the id 0 that pads text, such as the empty text; None for no padding token.
         oov_buckets: number of ids that unknown tokens share by hash; 0 makes unknown tokens an error.
-        unknown: token that unknown ids decode to; default: `[UNK]`, or a whole number that is not a token.
+        unknown: token to which the ids of unknown tokens are decoded; by default `[UNK]`, or, for tokens that are whole
+            numbers, a number that is not a token.
         pieces: function that splits a text into tokens, such as `list` for characters; None if values are tokens.
         counts: count of each token.
         total: number of tokens counted.
@@ -318,20 +320,22 @@ class Vocabulary:
         the number of distinct tokens, up to `prune`.
 
         Args:
-            source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; without a field,
-                tokens or sequences of tokens.
+            source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; or, without
+                `field`, tokens or sequences of tokens.
             field: name of a field of text, bytes or whole numbers.
-            split: name of the split to count; None for `train` if a dataset has it, otherwise all records. A selection
-                is counted whole.
+            split: name of the split to count; None for `train` if a dataset has it, otherwise all records. All records
+                of a selection are counted.
             min_count: smallest count of a token to include.
             max_size: maximum number of ids, including padding and unknown tokens; None for no limit.
             reserved: tokens with ids before all others, such as `("<s>", "</s>")`.
-            padding: token with the id 0; None for none. Unless it is the empty text, it must not occur in the data.
+            padding: token with the id 0; None for no padding token. Unless it is the empty text, it must not occur in
+                the data.
             oov_buckets: number of ids that unknown tokens share; 0 makes unknown tokens an error.
             pieces: function that splits a text into tokens; None if values are tokens.
             prune: maximum number of distinct tokens to keep while counting; None for all. Beyond that, rare tokens are
                 dropped, and counts are too low by at most the number of all tokens divided by `prune`.
-            progress: whether to show a progress bar, for a field; None for a bar on terminals if tqdm is installed.
+            progress: whether to show a progress bar while reading a field; None shows one on terminals if tqdm is
+                installed.
 
         Raises:
             OptionError: options contradict each other, or no token is left.
@@ -405,15 +409,15 @@ class Vocabulary:
         """Map tokens to ids.
 
         Args:
-            values: token, sequence or array of tokens, or nested sequence; with `pieces`, a text or texts. Bytes are
-                decoded if tokens are text: `batch["words"].numpy()` has bytes.
+            values: token, sequence or array of tokens, or nested sequence; or, with `pieces`, one or more texts. If the
+                vocabulary holds text, bytes are decoded, because `batch["words"].numpy()` returns bytes.
 
         Returns:
             An int for a token, an int64 array of the same shape for an array or sequence, and a list for a nested
             sequence.
 
         Raises:
-            OptionError: a token has another type than those of the vocabulary, or is unknown and `oov_buckets` is 0.
+            OptionError: a token differs in type from those of the vocabulary, or is unknown and `oov_buckets` is 0.
         """
         if self.pieces is not None and isinstance(values, (str, bytes)):
             return self._encoded(_split(values, self.pieces))
@@ -463,7 +467,7 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Compute the share of known tokens: a `Coverage` for each split by name, or one for plain tokens.
+        """Compute the share of known tokens: a `Coverage` for each split, or a single one for plain tokens.
 
         Args:
             source: dataset, selection or tokens, as in `build`.
@@ -530,10 +534,10 @@ class Vocabulary:
     def to_json(self) -> str:
         """Serialize to JSON, for example for an asset of a dataset: `sr.write(..., assets={"words.json": ...})`.
 
-        The text contains a digest; `from_json` refuses a text that was changed.
+        The text contains a digest; `from_json` rejects a text that has been changed.
 
         Raises:
-            OptionError: tokens are bytes that are not UTF-8.
+            OptionError: tokens are bytes that are not valid UTF-8.
         """
         try:
             document = {

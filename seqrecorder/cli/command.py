@@ -1,4 +1,4 @@
-"""Shared code of the commands: their arguments, and loading of a record class."""
+"""Code shared by the commands: parsing of their arguments, and loading of a record class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = "3"
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`; the value may be empty, as the text of `label=`."""
+    """Parse `NAME=VALUE`; the value may be empty, as in `label=`."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
@@ -61,7 +61,7 @@ def shape(text: str) -> tuple[str, Any]:
 
 
 def records(text: str) -> int | None:
-    """Parse a number of records, or `all` (None)."""
+    """Parse a number of records, or `all`, which becomes None."""
     return None if text == "all" else positive(text)
 
 
@@ -99,7 +99,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "MODULE:CLASS": class_name,
     "HOURS": float,
 }
-"""Functions that parse values, by the placeholder in a usage line."""
+"""Mapping from the placeholder in a usage line to the function that parses the value."""
 
 
 def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
@@ -125,7 +125,7 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
 
 
 def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
-    """Add an argument that a usage line describes.
+    """Add an argument described by a usage line.
 
     >>> import argparse
     >>> parser = argparse.ArgumentParser()

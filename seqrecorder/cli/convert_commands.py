@@ -170,7 +170,7 @@ def _are_tables(options: argparse.Namespace) -> bool:
 
 
 def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:
-    """Write tables as a dataset; return the document and the text.
+    """Write tables as a dataset; return the JSON document and the text to print.
 
     Args:
         options: the parsed arguments.
@@ -186,7 +186,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     if schema is not None and options.leave_out:
         raise OptionError("--leave-out is for a class that is inferred; the one of --schema says it all")
     inferred = None if schema is not None else _inferred(options)
-    # Columns that cannot be declared are left out, and listed below the class.
+    # Columns that cannot be declared are left out, and listed in the output.
     common: dict[str, Any] = {"extra": "ignore", "cast": options.cast}
     if options.by:
         source: Any = from_rows(options.paths, schema or inferred, by=options.by, order=options.order, **common)

@@ -1,6 +1,7 @@
 """Description of a dataset, or of a shard without a schema.
 
-The description of such a shard lists the names, types and sizes of its features, and drafts a class from them.
+For a shard without a schema, the description lists the names, types and sizes of its features, and drafts a class from
+them.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Head:
 
 
 def head(path: Any, split: str | None = None, *, count: int = 5, schema: object = None) -> Head:
-    """Read the first records of a split (default: the first split), or of a bare shard.
+    """Read the first records of a split (by default, the first split) or of a bare shard.
 
     Without a schema, features of a bare shard are returned as stored: a feature list is a list of steps.
 

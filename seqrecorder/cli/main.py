@@ -1,6 +1,6 @@
 """Entry point of the command line, and the commands `info`, `head`, `verify` and `salvage`.
 
-`seqrecorder` alone lists all commands. Heavy imports stay inside the handlers.
+`seqrecorder` without arguments lists all commands. Slow imports are made inside the handlers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _drop_output() -> None:
 
 _AS_OPTION = {"overwrite=True": "--overwrite", "schema= ": "--schema ", "(leave_out)": "(--leave-out)"}
 _AS_OPTION |= {", append=True to add to it": ""}
-"""Arguments in the library's messages, and their options."""
+"""Mapping from arguments in the library's messages to the options of the command line."""
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
@@ -80,7 +80,7 @@ def _fail(error: Exception, *, as_json: bool) -> int:
         if as_json:
             print(to_json({"error": {"type": type(error).__name__, "message": str(error)}}))
         sys.stdout.flush()
-    except OSError:  # its disk is full, for example
+    except OSError:  # the disk that receives the output is full, for example
         _drop_output()
     return PROBLEM
 
@@ -159,8 +159,8 @@ class _Parser(argparse.ArgumentParser):
             lines += [f"{task}:", *(f"  {name:<12}{summaries[name]}" for name in names.split()), ""]
         return "\n".join([*lines, f"{self.epilog}\n"])
 
-    # The parser of a command would leave the error to that of all commands, which knows no options. Pyright takes one
-    # overload of typeshed for another signature.
+    # Otherwise, the parser of a command would leave this error to the main parser, which does not know its options.
+    # Pyright mistakes an overload in typeshed for a different signature.
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         known, rest = super().parse_known_args(args, namespace)
         if rest and self.commands is None:

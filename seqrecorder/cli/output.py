@@ -1,6 +1,6 @@
 """Output of the command line: text for people, and JSON for programs.
 
-Text from files may be hostile: terminal control characters are escaped.
+Text from files may be hostile, so terminal control characters are escaped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CELL = 32
 
 
 def show_result(document: Any, text: str, code: int = 0, *, as_json: bool) -> int:
-    """Print the document of a command as JSON, or its text; return its exit code."""
+    """Print the result of a command, as JSON or as text, and return its exit code."""
     print(to_json(document) if as_json else "\n".join(map(printable, text.split("\n"))))
     return code
 
@@ -85,10 +85,10 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return per type
 
 
 def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """Compute the least, median and largest length of each group in each split; empty if there is only one group.
+    """Compute the smallest, median and largest length of each group in each split, if there are several groups.
 
     The manifest contains only the lengths of the first group, so this reads the length files. The lengths of a split
-    with a damaged file are None.
+    with a damaged file are None. With a single group, the result is empty.
     """
     groups = manifest.schema.groups
     if len(groups) < 2:  # noqa: PLR2004 - the manifest has the lengths of one group
@@ -147,13 +147,13 @@ def salvage_summary(salvage: Salvage) -> dict[str, Any]:
 
 
 def _bins(lengths: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
-    """List `(length, records)` for each length that occurs, ascending."""
+    """List pairs `(length, records)` for all lengths that occur, in ascending order."""
     values, counts = np.unique(np.concatenate([np.empty(0, np.int64), *lengths]), return_counts=True)
     return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
-    """Compute the least, median and largest length; return None without records."""
+    """Compute the smallest, median and largest length, or return None if there are no records."""
     if not bins:
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
@@ -165,7 +165,7 @@ def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
-    """Format a table with a heading and a rule, and right-align the columns in `right`."""
+    """Format a table with a header and a rule, and right-align the columns named in `right`."""
     cells = [[printable(cell) for cell in row] for row in (header, *rows)]
     rule = ["-" * max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     return indented(text_table([cells[0], rule, *cells[1:]], right=right).split("\n"))
@@ -226,7 +226,7 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _groups(manifest: Manifest) -> list[str]:
-    """Format the lengths of the alignment groups as a table, in a list; empty if there is only one group."""
+    """Return a list with a table of the lengths by alignment group, or an empty list if there is only one group."""
     rows = [
         (name, group, *_shown_lengths(lengths))
         for name, groups in _lengths_by_group(manifest).items()
@@ -281,7 +281,7 @@ def head_text(head: Head) -> str:
 
 
 def head_table(head: Head) -> str:
-    """Format records for `head --table`, one line each, with values cut to the width of their columns."""
+    """Format records for `head --table`, with one line per record and values cut to the width of their columns."""
     if not head.records:
         return _opening(head)
     names = list(dict.fromkeys(name for record in head.records for name in record))
@@ -299,7 +299,7 @@ def _opening(head: Head) -> str:
 
 
 def _value(value: Any, width: int) -> str:
-    """Format a value on one line; arrays are shown as dtype, shape and first elements."""
+    """Format a value on one line; arrays are shown as their dtype, shape and first elements."""
     if isinstance(value, SparseVector):
         about = f"sparse {_dtype(value.values)} ({value.size},)  "
         pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))

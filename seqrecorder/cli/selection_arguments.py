@@ -94,7 +94,7 @@ def _value(field: Field, text: str) -> Any:
 
 
 def describe_selection(selection: Selection) -> tuple[Any, str]:
-    """Describe a selection for `info`; return the document and the text."""
+    """Describe a selection for `info`; return the JSON document and the text to print."""
     from seqrecorder.cli.output import table
     from seqrecorder.dataset.selection import rows_of
 

@@ -1,1 +1,1 @@
-"""Writing and reading of datasets with Apache Beam (`.beam`) or Spark (`.spark`), which must be installed."""
+"""Writing and reading datasets with Apache Beam (`.beam`) or Spark (`.spark`), which must be installed separately."""

@@ -1,7 +1,7 @@
-"""Writing and reading of datasets with Apache Beam; needs `pip install apache-beam`.
+"""Writing and reading datasets with Apache Beam; needs `pip install apache-beam`.
 
-Workers encode records, and a hash of its bytes assigns each record to a shard. Each shard is one part, which Beam may
-write several times; the last step commits the parts.
+Workers encode the records, and assign each of them to a shard by a hash of its bytes. Each shard is one part, which
+Beam may write several times; the last step commits the parts.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ _TOGETHER = 1024
 
 
 class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
-    """Write a PCollection of records, dictionaries or Arrow batches as a dataset.
+    """Transform that writes a PCollection of records, dictionaries or Arrow batches as a dataset.
 
     >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
     ...     sentences = pipeline | beam.Create([Sentence("a", [1, 2]), Sentence("b", [3])])  # doctest: +SKIP
     ...     sentences | WriteDataset("corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
 
-    The dataset appears as a whole when the pipeline ends. Splits are the same as with `seqrecorder.write`. Records are
+    The complete dataset appears when the pipeline ends. Splits are the same as with `seqrecorder.write`. Records are
     ordered by a hash of their bytes, so the same records give the same files. Beam counters in the namespace of this
     class count records, bytes, and sources that hooks skipped.
 
     Args:
-        destination: directory of the dataset, or its URL; all workers must see it.
+        destination: directory of the dataset, or its URL; all workers must have access to it.
         schema: the record class, or its schema.
-        splits: shares of the splits, as in `write`. Without it, the input may be a dictionary of split to PCollection.
-        split_by: field or function to split by, as in `write`; required with shares if the class has no key, because
-            elements have no positions.
+        splits: proportions of the splits, as in `write`. Without it, the input can be a dictionary from split names to
+            PCollections.
+        split_by: field or function to split by, as in `write`; required with proportions if the class has no key,
+            because the elements of a PCollection have no positions.
         shards: number of shards of each split; a split of few records may have fewer.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as in `write`.
 
@@ -82,7 +83,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
         self._options = check_unsorted(self._schema, unchecked)
 
     def expand(self, elements: Any) -> Any:
-        """Build the steps that encode, write and commit."""
+        """Build the steps that encode records, write shards and commit the dataset."""
         options, schema = self._options, self._schema
         if isinstance(elements, dict):
             if options.splits is not None:
@@ -104,7 +105,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
 
 
 class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
-    """Encode elements into pieces, and yield each with the number of its shard."""
+    """Step that encodes elements into pieces, and yields each piece with the number of its shard."""
 
     def __init__(self, schema: Schema, options: WriteOptions, split: str | None) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
 
 
 class _WriteShard(beam.DoFn):  # type: ignore[misc]  # as above
-    """Write the pieces of a shard in order, and yield the number of the shard."""
+    """Step that writes the pieces of a shard in order, and yields the number of the shard."""
 
     def __init__(self, destination: str, schema: Schema, options: WriteOptions) -> None:
         super().__init__()
@@ -168,7 +169,7 @@ def _commit(_: None, numbers: list[int], destination: str, schema: Schema, optio
 
 @contextlib.contextmanager
 def _whole_messages() -> Iterator[None]:
-    """Convert record errors to `SourceError`: Beam rebuilds errors from their first argument, here the message."""
+    """Convert record errors to `SourceError`, because Beam rebuilds errors from their first argument, the message."""
     try:
         yield
     except RecordError as error:
@@ -176,13 +177,15 @@ def _whole_messages() -> Iterator[None]:
 
 
 class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
-    """Read the records of a split as a PCollection, unordered; each task reads a range of records of one shard.
+    """Transform that reads the records of a split as an unordered PCollection.
 
     >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
     ...     pipeline | ReadDataset("corpus", "train", schema=Sentence) | beam.Map(print)  # doctest: +SKIP
 
+    Each task reads a range of records of one shard.
+
     Args:
-        path: directory of the dataset; all workers must see it.
+        path: directory of the dataset; all workers must have access to it.
         split: name of the split; None if there is only one.
         schema: the record class; None derives one from the manifest.
 

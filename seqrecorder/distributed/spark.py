@@ -1,7 +1,7 @@
-"""Writing and reading of datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
+"""Writing and reading datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
 
-Executors encode records, and a hash of its bytes assigns each record to a shard. Spark sorts each shard by this hash.
-Each shard is one part, which Spark may write several times; the driver commits the parts.
+Executors encode the records, and assign each of them to a shard by a hash of its bytes. Spark sorts each shard by this
+hash. Each shard is one part, which Spark may write several times; the driver commits the parts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WIDER = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
 }
-"""Mapping of Arrow types that Spark lacks to types that can represent their values."""
+"""Mapping from Arrow types that Spark lacks to types that can represent their values."""
 
 
 def write(
@@ -72,17 +72,18 @@ def write(
     >>> write(spark.read.parquet("sentences"), "corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
     >>> write(spark.table("readings"), "series", Series, by="sensor", order="time")  # doctest: +SKIP
 
-    The dataset appears as a whole when this returns, even if tasks fail or run twice. Splits are the same as with
-    `seqrecorder.write`. Records are ordered by a hash of their bytes, so the same records give the same files.
+    The complete dataset appears when this function returns, even if tasks fail or run twice. Splits are the same as
+    with `seqrecorder.write`. Records are ordered by a hash of their bytes, so the same records give the same files.
 
     Args:
-        data: a data frame whose columns are the fields, with one row per record, or per step with `by`; or an RDD of
-            records or dictionaries.
-        destination: directory of the dataset, or its URL; the driver and all workers must see it.
+        data: a data frame whose columns are the fields, with one row per record (with `by`, one row per step); or an
+            RDD of records or dictionaries.
+        destination: directory of the dataset, or its URL; the driver and all workers must have access to it.
         schema: the record class, or its schema. Workers must be able to import the class, unless the driver's main
             program defines it.
-        splits: shares of the splits, as in `seqrecorder.write`.
-        split_by: field or function to split by, as in `seqrecorder.write`; required with shares without a key field.
+        splits: proportions of the splits, as in `seqrecorder.write`.
+        split_by: field or function to split by, as in `seqrecorder.write`; required with proportions if the schema has
+            no key field.
         shards: number of shards of each split; a split of few records may have fewer.
         by: the column or columns that identify a record, as in `seqrecorder.from_rows`. Spark groups the rows, and
             each task has the rows of a few records in memory.
@@ -134,7 +135,7 @@ def _encoding(
     if not order:
         raise OptionError("by: rows of a data frame have no order; name the columns that order each group: order=")
     from_rows(empty, encoder.schema, by=by, order=order)
-    # The other columns break ties; otherwise rows with equal keys would come in a random order, and change the record.
+    # The other columns break ties; otherwise, rows with equal keys would have a random order, and change the record.
     others = [field.name for field in frame.schema.fields if field.dataType.typeName() not in _WITHOUT_ORDER]
     keys = [frame[f"`{name}`"] for name in dict.fromkeys((*by, *order, *others))]
     ordered = frame.repartition(*keys[: len(dict.fromkeys(by))]).sortWithinPartitions(*keys)
@@ -193,17 +194,17 @@ def read(
     schema: object = None,
     fields: Sequence[str] | None = None,
 ) -> Any:
-    """Read a split as a Spark data frame with one row per record, unordered.
+    """Read a split as an unordered Spark data frame with one row per record.
 
     >>> read(spark, "corpus", "train", fields=["label"]).groupBy("label").count().show()  # doctest: +SKIP
 
-    Columns are the same as with `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider,
-    float16 becomes float32, fixed-size lists become lists, and times become microseconds. If a time would lose
-    digits, an error is raised. Executors read shards lazily, a few records at a time.
+    Columns are the same as with `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider types,
+    float16 becomes float32, fixed-size lists become lists, and times become microseconds. If a time would lose digits,
+    an error is raised. Executors read shards lazily, a few records at a time.
 
     Args:
         session: the Spark session.
-        path: directory of the dataset; the driver and all workers must see it.
+        path: directory of the dataset; the driver and all workers must have access to it.
         split: name of the split; None if there is only one.
         schema: the record class; None derives one from the manifest.
         fields: names of the fields to read, in any order; None reads all.

@@ -1,4 +1,4 @@
-"""Helpers for Keras: predictions by record, metrics by step, resumable training and stateful layers.
+"""Helpers for Keras: predictions per record, metrics per step, resumable training and stateful layers.
 
 Only this package imports Keras; `import seqrecorder` does not.
 """

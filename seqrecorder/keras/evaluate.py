@@ -1,4 +1,4 @@
-"""Loss and metrics of a model over the real steps of a split, independent of the batching."""
+"""Loss and metrics of a model over the real steps of a split, independent of how records are batched."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 def evaluate(
     model: Any, path: Any, split: str | None = None, *, batch: Any, inputs: Any, targets: Any, **options: Any
 ) -> dict[str, float]:
-    """Compute the loss and metrics of a compiled model over a split, independent of the batching.
+    """Compute the loss and metrics of a compiled model over a split, independent of how records are batched.
 
-    `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here each real step
-    of a target (or each record, for a context field) counts once, weighted by its sample weight. The loss
-    and the weighted metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
+    `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here, each real step
+    of a target (or each record, for a context field) counts once, weighted by its sample weight. The loss and the
+    model's `weighted_metrics` are `sum(weight * value) / sum(weight)`; its `metrics` are not weighted, but leave out
+    steps of weight 0.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -50,15 +51,16 @@ def evaluate(
         batch: batching strategy; ragged batches are padded for the model.
         inputs: fields that are the inputs of the model, as in `seqrecorder.read`.
         targets: fields that are the targets, in the structure of the model's outputs.
-        **options: other options of `seqrecorder.read`. With `weights=False` each record has weight 1, which suits
+        **options: other options of `seqrecorder.read`. With `weights=False`, each record has weight 1, which suits
             losses of whole sequences.
 
     Returns:
-        Mapping of name to result, with the names of `model.evaluate`: `loss`, `<output>_loss` for several outputs, and
-        the metrics.
+        Mapping from names to results, with the names that `model.evaluate` uses: `loss`, `<output>_loss` if there are
+            several outputs, and the metrics.
 
     Raises:
-        OptionError: the model is not compiled, an output does not have the steps of its target, or all weights are 0.
+        OptionError: the model is not compiled, the steps of an output do not match those of its target, or all weights
+            are 0.
     """
     if batch is None or options.get("epochs", 1) is None:
         raise OptionError("evaluate: expected batch=Pad(...) or another strategy, and epochs that end, got None")
@@ -103,7 +105,7 @@ class _Loss:
 
     def add(self, target: Any, output: Any, weight: Any) -> None:
         if len(weight):
-            # Keras' functions, unlike its classes, expect equal ranks.
+            # Keras' loss functions, unlike its loss classes, expect equal ranks.
             target = target.reshape(output.shape) if output.shape == (*target.shape, 1) else target
             output = output.reshape(target.shape) if target.shape == (*output.shape, 1) else output
             values = keras.ops.convert_to_numpy(self.loss(target, output)).reshape(len(weight), -1)
@@ -112,7 +114,7 @@ class _Loss:
 
 
 def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
-    """Map the name of each output that has a loss to this loss."""
+    """Map the name of each output that has a loss to that loss."""
     shares = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
     parts = [{**dict.fromkeys(names), **part} if isinstance(part, Mapping) else part for part in (model.loss, shares)]
     by_name = zip(names, *(_in_order(part, names) for part in parts), strict=True)
@@ -147,7 +149,7 @@ def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int
 
 
 def _entries(name: str, output: Any, target: Any, weights: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Select the targets, outputs and weights of the real steps or records, with one row for each."""
+    """Select the targets, outputs and weights of the real steps or records, with one row per step or record."""
     if hasattr(target, "row_lengths"):
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Predictions of a model for the records of a split, in their order."""
+"""Predictions of a model for the records of a split, in the order of the records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def predict(
 ) -> list[Any]:
     """Run a model over a split and return the predictions in the order of the records.
 
-    Batches may come in any order, such as by length. Predictions for steps are cut to the length of their record.
+    Batches can be in any order, for example sorted by length. If the model predicts steps, the predictions for a record
+    are cut to its length.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -64,31 +65,32 @@ def predict(
         path: dataset, selection or shards, as in `seqrecorder.read`.
         split: name of the split; optional for a dataset with one split, and for selections.
         batch: `Pad`, `Bucket` or `TokenBudget`, with padding on the right; or `Window`, `Unroll` or `Pack`, whose
-            windows and segments are reassembled to records.
+            windows and segments are reassembled into records.
         inputs: fields that are the inputs of the model, as in `seqrecorder.read`. With `Unroll`, a model with
-            `seqrecorder.keras.Unrolled` layers needs `reset` as well.
-        join: whether to join adjacent windows (no gap, no overlap) into one sequence; segments are always joined.
+            `seqrecorder.keras.Unrolled` layers also needs the input `reset`.
+        join: whether to join adjacent windows (without gaps or overlaps) into one sequence; segments are always joined.
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
-            (`day_horizon`, `horizon_length`, `image_size`, `sr.next_step("ids")`). These are the stored values, not
-            normalized; with `vocabulary`, they are ids. NaN stays NaN, but 0 in `sr.next_step` with `missing`.
-            Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text. None is 0 or empty,
-            or NaN with `missing`: keep `<field>_present` as well to tell it.
-        steps_of: name of the feature list whose steps the output has, if inputs have different lengths: a list as long
-            as an input, or one that an input follows by `per_step`. By default, it is inferred from the width of the
-            output; an error asks for it if several lists match.
+            (`day_horizon`, `horizon_length`, `image_size`, `sr.next_step("ids")`). Values are returned as stored, not
+            normalized; with `vocabulary`, they are ids. NaN stays NaN, except in `sr.next_step` with the option
+            `missing`, where it is 0. Steps that a window or horizon lacks are NaN or NaT, 0 for integers, and empty for
+            text. None becomes 0 or empty, or NaN with `missing`; to recognize it, keep `<field>_present` as well.
+        steps_of: name of the feature list with which the output shares its steps, for inputs of different lengths: a
+            list that is as long as an input, or one that an input follows by `per_step`. By default, it is inferred
+            from the width of the output; if several lists match, an error asks for it.
         **options: other options of `seqrecorder.read`.
 
     Returns:
         One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, otherwise `(...)`.
-        For windows that are not joined, and for segments whose output has no steps, the array is `(windows, ...)`. For
-        packed rows, the output has the steps of the row or one entry per segment. With `keep`, there is a dictionary
-        per record instead: `prediction`, and the kept values by name. A context field has one value (None if the record
-        has no window), and any other field one row per window or step.
+            For windows that are not joined, and for segments whose output has no steps, the array is `(windows, ...)`.
+            For packed rows, the output of the model must have the steps of the row or one entry per segment. With
+            `keep`, each record has a dictionary instead, with the array under `prediction` and each kept field under
+            its name: a context field as one value (None if the record has no window), and any other field with one row
+            per window or step.
 
     Raises:
-        OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
-            which steps the output has; the model has several outputs; an option does not belong to predictions; or
-            records are left out without `keep`.
+        OptionError: the strategy's batches cannot be reassembled into records; a name in `keep` is unknown; it is
+            unclear which steps the output has; the model has several outputs; an option does not apply to predictions;
+            or records are left out, and `keep` is empty.
     """
     batch = _checked(batch, options, join=join)
     cuts = isinstance(batch, (Window, Unroll, Pack))
@@ -162,7 +164,7 @@ def predict(
 
 
 def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
-    """Return the strategy; raise `OptionError` unless its batches can be reassembled to records."""
+    """Return the strategy; raise `OptionError` unless its batches can be reassembled into records."""
     for name in ("fields", "targets", "weights", "index_name", "epochs", "oversample"):
         if name in options:
             raise OptionError(f"predict: leave {name} out; give inputs, and in keep= what comes with predictions")
@@ -183,7 +185,7 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Return the name of the lengths for each alignment group, and the names that order the pieces of a record.
+    """Map each alignment group to the name of its lengths, and list the names that order the pieces of a record.
 
     In packed rows, segment numbers replace lengths.
     """
@@ -217,14 +219,14 @@ def _is_one(inputs: Any) -> bool:
 
 
 def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str], rates: Mapping[str, Any]) -> dict[str, int]:
-    """Map each alignment group, also those that inputs follow at a rate, to its number of padded steps in a batch."""
+    """Map each alignment group, including those that inputs follow at a rate, to its number of padded steps."""
     parts = {0: features} if _is_one(inputs) else features
     own = {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
     return {followed: own[group] // rate for group, (followed, rate) in rates.items()} | own
 
 
 def _gives_steps(model: Any, names: Any, features: Any, of_inputs: Mapping[Any, str]) -> bool:
-    """Check whether the output can have steps: not if its second dimension is fixed while an input's is variable."""
+    """Check whether the output can have steps: not if its second dimension is fixed while that of an input varies."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or not outputs:  # a subclassed model or a function
         is_dict = isinstance(features, Mapping)
@@ -233,20 +235,20 @@ def _gives_steps(model: Any, names: Any, features: Any, of_inputs: Mapping[Any, 
         taken = symbols[0] if _is_one(names) else symbols if is_dict else tuple(symbols.values())
         try:
             inputs, outputs = keras.tree.flatten(taken), keras.tree.flatten(model.compute_output_spec(taken))
-        except Exception:  # noqa: BLE001 - a function has no specification, and a model may take no variable steps
+        except Exception:  # noqa: BLE001 - a function has no specification, and a model may need fixed steps
             return True
     is_fixed = len(outputs[0].shape) > 1 and outputs[0].shape[1] is not None
     return not (is_fixed and any(len(part.shape) > 1 and part.shape[1] is None for part in inputs))
 
 
 def _symbol(has_steps: bool) -> Callable[[Any], Any]:  # noqa: FBT001 - one flag
-    """Build the function from a tensor to a symbol of its shape, with any number of rows and of steps."""
+    """Build a function that converts a tensor to a symbolic one with any number of rows, and of steps if it has any."""
     any_size = (None, None) if has_steps else (None,)
     return lambda part: keras.KerasTensor((*any_size, *part.shape[len(any_size) :]), part.dtype)
 
 
 def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: str | None) -> str | None:
-    """Find the alignment group whose steps an output has; None if it has no steps.
+    """Find the alignment group whose steps an output has, or return None if it has no steps.
 
     Raises:
         OptionError: the output lacks the steps of the chosen group, or several groups match.
@@ -264,13 +266,13 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 
 @attrs.frozen
 class _Kept:
-    """Fields to return with predictions, which are read as targets, because these are never normalized.
+    """Fields to return with predictions, read as targets because targets are never normalized.
 
     Attributes:
-        fields: mapping from kept name to its field, or to a field of the same steps; None for lengths, for example.
+        fields: for each kept name, its field or a field with the same steps; None for lengths, for example.
         groups: alignment group of each kept name with a value per step of a record; None for other names.
         ahead: kept names whose steps are those of a horizon.
-        masks: kept names with NaN that is read as 0, and the names of their masks of observed values.
+        masks: for each kept name whose NaN values are read as 0, the name of its mask of observed values.
     """
 
     fields: Mapping[Any, Field | None]
@@ -309,7 +311,7 @@ class _Kept:
         return cls(fields, groups, ahead, masks)
 
     def stored(self, targets: Sequence[Any]) -> list[Any]:
-        """Convert the targets, kept values and then masks, to the kept values as they are stored."""
+        """Convert the targets (the kept values, followed by their masks) to the kept values as stored in records."""
         values = dict(zip([*self.fields, *self.masks.values()], targets, strict=True))
         stored = {name: self._stored(name, values[name]) for name in self.fields}
         for name, mask in self.masks.items():
@@ -318,7 +320,7 @@ class _Kept:
         return list(stored.values())
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert values to their form in records: times, `str`, and no additional axis for losses."""
+        """Convert values to their form in records: to times or `str`, and without the axis added for losses."""
         field = self.fields[name]
         if field is None:
             return values
@@ -331,13 +333,13 @@ class _Kept:
         return values
 
     def blank(self, values: list[Any], lengths: Mapping[str, Any], ahead: Any, *, front: bool) -> list[Any]:
-        """Fill missing steps of windows and horizons with NaN or NaT, for dtypes that have these.
+        """Fill missing steps of windows and horizons with NaN or NaT, for dtypes that have one of them.
 
         Args:
             values: the kept values, `(B, T, ...)`.
             lengths: number of real steps of each window, int64 `(B,)`, by alignment group.
             ahead: number of real steps of each horizon, int64 `(B,)`.
-            front: whether windows are padded in front.
+            front: whether windows are padded at the front.
         """
         blanked = list(values)
         for at, (value, (name, field), group) in enumerate(zip(values, self.fields.items(), self.groups, strict=True)):
@@ -350,7 +352,7 @@ class _Kept:
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
-        """Build the dictionary of a record; `once` reduces context fields, repeated per window, to one value."""
+        """Build the dictionary of a record; `once` reduces context fields, repeated for each window, to one value."""
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
             first = once and field is not None and not field.is_list
@@ -359,9 +361,9 @@ class _Kept:
 
 
 def caller_of(model: Any) -> Callable[[Any], tuple[Any, Any]]:
-    """Build the function from a batch of inputs, which may be ragged, to a model's outputs and the sum of its losses.
+    """Build a function that maps a batch of inputs, ragged or not, to a model's outputs and the sum of its losses.
 
-    With TensorFlow, the call is traced: a recurrent model takes ten times as long eagerly.
+    With TensorFlow, the call is traced, because a recurrent model takes ten times as long when run eagerly.
     """
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
@@ -369,7 +371,7 @@ def caller_of(model: Any) -> Callable[[Any], tuple[Any, Any]]:
         part = part.to_tensor() if hasattr(part, "row_lengths") else part
         return part if is_tensorflow else np.asarray(part)
 
-    call: Any = functools.partial(_call, model)  # TensorFlow, which warns of many traces, counts those of each apart
+    call: Any = functools.partial(_call, model)  # a new function, since TensorFlow warns of one with many traces
     if is_tensorflow and isinstance(model, keras.Model) and not model.run_eagerly:
         import tensorflow as tf
 

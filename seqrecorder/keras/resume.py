@@ -1,4 +1,4 @@
-"""Resumable training: `Resume` saves the state of a `fit` and restores it after a restart."""
+"""Resumable training: `Resume` saves the state of `fit` and restores it after a restart."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TrainingState:
         taken: number of batches taken from the current iterator; 0 if the epoch starts with a new iterator.
         batches: number of batches per epoch; None if Keras does not know it.
         finished: requested number of epochs if the training has ended; otherwise None.
-        history: mapping of metric to its value in each epoch.
+        history: mapping from each metric to its values, one per epoch.
         history_epochs: numbers of the epochs in `history`.
         variables: names, shapes and dtypes of the variables, in order.
     """
@@ -71,14 +71,14 @@ class TrainingState:
 class SavedStates:
     """Directory of the last saved states.
 
-    Each state is a subdirectory, which is written under a temporary name, synced and renamed.
+    Each state is a subdirectory that is written under a temporary name, synced, and then renamed.
     """
 
     def __init__(self, directory: Path, keep: int) -> None:
         self.directory, self.keep = directory, keep
 
     def save(self, state: TrainingState, values: list[Any], more: Callable[[Path], None]) -> None:
-        """Write a state, then remove the oldest ones.
+        """Write a state, then remove the oldest states, except the last `keep` ones.
 
         Args:
             state: the state, stored as JSON.
@@ -155,7 +155,7 @@ class SavedStates:
 _LOGGER = logging.getLogger("seqrecorder")
 
 _STEPS = ("_enumerate_iterator", "enumerate_epoch")
-"""Method of Keras' epoch iterator that yields the steps: its current name, and its name in Keras 3.5."""
+"""Names of the method of Keras' epoch iterator that yields the steps: the current name, and that of Keras 3.5."""
 
 _ITERATOR = "iterator"
 _ELEMENTS = f"{_ITERATOR}.elements"
@@ -165,9 +165,9 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     """Keras callback that saves the training state during `fit`, so that rerunning the script resumes where it stopped.
 
     The state contains all variables of the model (weights, seeds of layers such as `Dropout`, states of `Unrolled`),
-    the optimizer and the metrics, the history, and the position in the data. So an interrupted run gets the same
-    batches as an uninterrupted one. Its losses and metrics are the same bit for bit if floating-point operations on the
-    machine are deterministic.
+    the optimizer and the metrics, the history, and the position in the data. A run that was interrupted therefore gets
+    the same batches as one that was not. Its losses and metrics are the same bit for bit if floating-point operations
+    on the machine are deterministic.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -188,18 +188,18 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
-    The iterator is saved with `tf.train.Checkpoint`, including up to `shuffle` records. Later epochs take their order
-    from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot be saved
-    (of `prefetch_to_device`, `from_generator` or `tf.distribute`, and all if Keras' backend is JAX) are replayed up to
-    their position, and a warning is issued.
+    The iterator is saved with `tf.train.Checkpoint`, together with up to `shuffle` records that it holds. Later epochs
+    take their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators of
+    `prefetch_to_device`, `from_generator` or `tf.distribute` cannot be saved: a warning is issued, and they are
+    replayed up to their position. Unless Keras' backend is TensorFlow, all iterators are replayed.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
-    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
-    anywhere in the list of callbacks. Random states of Python and numpy, and of stateful operations in `map`, are not
-    saved either; on PyTorch, nor are the states of `Dropout` without `seed=`.
+    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Random states of
+    Python, numpy and stateful operations in `map` are not saved either, nor, on PyTorch, those of `Dropout` without
+    `seed=`. `Resume` can be anywhere in the list of callbacks.
 
     Args:
-        directory: directory for the states of this `fit` alone; created if missing; not a URL.
+        directory: directory (not a URL) for the states of this `fit` only; it is created if missing.
         every: number of batches between states. Another state is saved at the start of each epoch.
         keep: number of states to keep.
 
@@ -216,7 +216,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self.directory, self.every = local_path(directory), every
         self._states = SavedStates(self.directory, keep)
 
-    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, below as well
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes `logs`, also below
         """Restore the model and the data from the last state."""
         self._data, self._others = _fit_locals()
         if sum(isinstance(callback, Resume) for callback in self._others.callbacks) > 1:
@@ -273,13 +273,13 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         for step in steps:
             self._follow(step[-1])
             if progress.batch == 0 and progress.epoch != progress.first_epoch and not goes_on:
-                self._save()  # here, other callbacks have finished the previous epoch
+                self._save()  # by now, other callbacks have finished the previous epoch
             yield step
             executed = self._data.steps_per_execution
             progress.batch += executed
             progress.taken += executed
             self._since += executed
-            # After the last batch, save the state as the start of the next epoch.
+            # After the last batch of an epoch, the start of the next epoch saves the state instead.
             if self._since >= self.every and progress.batch != self._data.num_batches:
                 self._save()
 
@@ -352,7 +352,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def _go_to(self, state: TrainingState, directory: Path) -> Any:
         """Advance the data to the remaining steps of the epoch; return a batch if one was read on the way."""
         seen = None
-        # Create the iterators of the earlier epochs too: each one draws the order of its epoch.
+        # Create the iterators of the earlier epochs, too, because each one draws the order of its epoch.
         for _ in range(state.first_epoch, state.epoch):
             for step in self._new_steps():
                 if self._follow(step[-1]):
@@ -422,7 +422,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
 @attrs.define
 class _Progress:
-    """Position of a training run: epoch, completed batches, first epoch, batches taken from the iterator."""
+    """Position of a training run: epoch, completed batches, first epoch, and batches taken from the iterator."""
 
     epoch: int = 0
     batch: int = 0

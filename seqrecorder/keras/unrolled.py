@@ -23,9 +23,9 @@ _BACKWARDS = (
 
 @keras.saving.register_keras_serializable(package="seqrecorder")
 class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
-    """Recurrent layer for the segments of `seqrecorder.Unroll`, which keeps the state of each row until `reset`.
+    """Recurrent layer for the segments of `seqrecorder.Unroll` that keeps the state of each row until it is reset.
 
-    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, because rows
+    Keras' `stateful=True` resets all rows of a batch or none. Here, each row (slot) has its own `reset`, because rows
     are at different positions of different records. Gradients stop at the start of a segment (truncated backpropagation
     through time).
 
@@ -38,18 +38,20 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
     >>> bool(np.allclose(np.concatenate([first, second], 1), whole, atol=1e-6))
     True
 
-    States are variables, not weights: weights load into a model with another number of slots. `get_states` and
-    `set_states` copy the states. Training has states of its own, so validation and predictions in between do not change
-    them. A batch of one row uses the first slot. `keras.saving.load_model` finds this class once it has been imported.
+    States are variables but not weights, so weights can be loaded into a model with a different number of slots.
+    `get_states` and `set_states` copy the states. Training has states of its own, so validation and predictions in
+    between do not change them. A batch of one row uses the first slot. `keras.saving.load_model` finds this class once
+    it has been imported.
 
     Args:
         layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` (of one or more cells) that runs forwards, is not stateful and does
             not return its state. Wrap each of several stacked layers in its own `Unrolled`.
 
     Call arguments:
-        x: float `(B, T, features)`. The first batch fixes B, the number of slots; fewer rows use the first slots.
+        x: float `(B, T, features)`. The first batch fixes B, the number of slots; a batch with fewer rows uses the
+            first slots.
         reset: bool `(B,)`, True for rows whose state is set to zeros before the call.
-        mask: bool `(B, T)`, True for real steps; None if all are.
+        mask: bool `(B, T)`, True for real steps; None if all steps are real.
         training: whether to use the states of training; Keras sets it in `fit`.
 
     Raises:
@@ -154,13 +156,13 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
         training: whether to copy the states of training, instead of the states of predictions and validation.
 
     Returns:
-        Mapping of layer name and state number, such as `memory/0`, to an array `(slots, units)`.
+        Mapping from layer name and state number, such as `memory/0`, to an array `(slots, units)`.
     """
     return {name: np.asarray(variable) for name, variable in _named_states(model, training=training)}
 
 
 def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
-    """Set the states of a model's `Unrolled` layers from `get_states`; the number of slots may differ.
+    """Set the states of a model's `Unrolled` layers to those from `get_states`; the number of slots may differ.
 
     Args:
         model: a model whose layers have the same names.
@@ -168,7 +170,7 @@ def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False)
         training: whether to set the states of training, instead of the states of predictions and validation.
 
     Raises:
-        OptionError: the states belong to other layers, or have other units or more slots.
+        OptionError: the states belong to other layers, have a different number of units, or have too many slots.
     """
     variables = dict(_named_states(model, training=training))
     if set(variables) != set(states):

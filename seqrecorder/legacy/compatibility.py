@@ -1,4 +1,4 @@
-"""The context manager `compat`, in which `import tensorflow` returns TensorFlow 1."""
+"""The context manager `compat`, inside which `import tensorflow` returns TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:
-    """Concatenate tensors; before TensorFlow 1.0, the first argument was the axis.
+    """Concatenate tensors; the axis can also be the first argument, as before TensorFlow 1.0.
 
     Args:
         values: the tensors; or, in the old order, the axis.
@@ -67,7 +67,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
 
 
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **named: Any) -> Any:
-    """Split a tensor; before TensorFlow 1.0, the first argument was the axis.
+    """Split a tensor; the axis can also be the first argument, as before TensorFlow 1.0.
 
     Args:
         value: the tensor; or, in the old order, the axis.
@@ -83,12 +83,12 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **name
 
 
 def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
-    """Resize images; before TensorFlow 1.0, height and width were two arguments.
+    """Resize images; height and width can also be two arguments, as before TensorFlow 1.0.
 
     Args:
         images: a tensor `(h, w, c)` or `(b, h, w, c)`.
         size: a pair of height and width; or, in the old form, the height.
-        *more: the width, if `size` is the height; then `method` and `align_corners`.
+        *more: the width, if `size` is the height, followed by `method` and `align_corners`.
         **named: the same arguments, by keyword.
     """
     import tensorflow as tf
@@ -101,7 +101,7 @@ def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
 class Absent(type):
     """Placeholder for a removed name, which can be imported, subclassed and used in annotations, but not called.
 
-    So a script can be imported for its input pipeline, even if it also defines a model.
+    This allows a script to be imported for its input pipeline, even if it also defines a model.
 
     >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "; models are Keras's now")
     >>> class Mine(cell):
@@ -130,7 +130,7 @@ class Absent(type):
         return Absent.named(f"{cls._path}.{name}", cls._why)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        """Raise `AttributeError`; as a decorator, return a function that raises it when called."""
+        """Raise `AttributeError`; if used as a decorator, return a function that raises it when called."""
         if len(arguments) == 1 and not named and isinstance(arguments[0], types.FunctionType):
             return functools.wraps(arguments[0])(lambda *_, **__: cls._raise())
         return cls._raise()
@@ -151,11 +151,11 @@ def compat() -> Iterator[types.ModuleType]:
 
     `import tensorflow as tf` then has the names of `tf.compat.v1`, the names that TensorFlow 1.0 renamed, and
     `tf.contrib` with the contents of `seqrecorder.legacy.contrib`. The installed `tensorflow` and
-    `tensorflow.compat.v1` get `tf.contrib` as well, and `import tensorflow.contrib.slim as slim` works. Other names of
-    `tf.contrib` can be imported and subclassed, but raise when they are called. So the pipeline of a module can be used
-    even if the module defines a model, too. Shapes and variables behave as in TensorFlow 1. `tf.disable_v2_behavior()`
-    and similar calls do nothing, because datasets need eager execution. TensorFlow's own modules, Keras and this
-    package are not affected. Imported modules keep working after the block.
+    `tensorflow.compat.v1` also get `tf.contrib`, and `import tensorflow.contrib.slim as slim` works. Other names of
+    `tf.contrib` can be imported and subclassed, but raise an error when they are called. The input pipeline of a module
+    can therefore be used even if the module also defines a model. Shapes and variables behave as in TensorFlow 1.
+    `tf.disable_v2_behavior()` and similar calls do nothing, because datasets need eager execution. TensorFlow's own
+    modules, Keras and this package are not affected. Imported modules keep working after the block.
 
     >>> import seqrecorder as sr
     >>> with sr.legacy.compat():

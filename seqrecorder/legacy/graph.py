@@ -29,10 +29,10 @@ ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
 CONDITIONALS = ("If", "StatelessIf")
 PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 DEFAULT_SEED = 87654321
-"""The graph seed of TensorFlow if only an operation seed is set."""
+"""The graph seed that TensorFlow uses if only an operation seed is set."""
 QUEUE_RUNNERS = "queue_runners"
 _LIFTED_RUNNERS = "seqrecorder_lifted_queue_runners"
-"""The collection of runners that are not started, because the tensors of their queues are lifted."""
+"""The name of the collection of queue runners that are not started, because the tensors of their queues are lifted."""
 
 
 @attrs.frozen(eq=False)
@@ -44,7 +44,7 @@ class Feed:
         after: operations that run with it, for their side effects.
         components: the enqueued tensors, and a `SparseSlot` for each serialized sparse tensor.
         many: whether the components are enqueued row by row.
-        keep: a bool tensor and the value that marks an enqueued element; None if all are enqueued.
+        keep: a bool tensor, and its value for elements that are enqueued; None if every element is.
         threads: the number of threads that run the operation.
     """
 
@@ -57,7 +57,7 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """The tensor that decides whether an element is enqueued, as a list; empty if all are enqueued."""
+        """List with the tensor that decides whether an element is enqueued, or an empty list if every element is."""
         return [] if self.keep is None else [self.keep[0]]
 
 
@@ -106,24 +106,24 @@ def describe(op: Any) -> str:
 
 
 def seeds(op: Any) -> tuple[int, int] | None:
-    """Return the graph seed and the operation seed of a random operation; None for other operations."""
+    """Return the graph seed and the operation seed of a random operation, or None for other operations."""
     attributes = op.node_def.attr
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
 
 def location_of(op: Any) -> str | None:
-    """Return the file and the line of user code that created an operation; None if unknown."""
+    """Return the file and the line of user code that created an operation, or None if they are unknown."""
     return location_in(op.traceback or [])
 
 
 def location_in(frames: Sequence[Any]) -> str | None:
-    """Return the file and the line of the innermost frame of user code; None if there is none."""
+    """Return the file and the line of the innermost frame of user code, or None if there is none."""
     frame = user_frame(frames)
     return None if frame is None else f"{frame.filename}, line {frame.lineno}"
 
 
 def user_frame(frames: Sequence[Any]) -> Any:
-    """Return the innermost frame with known source outside this package and TensorFlow; None if there is none."""
+    """Return the innermost frame with known source outside this package and TensorFlow, or None if there is none."""
     outside = (frame for frame in reversed(frames) if not frame.filename.startswith(packages()))
     return next((frame for frame in outside if linecache.getlines(frame.filename)), None)
 
@@ -136,7 +136,7 @@ def packages() -> tuple[str, str]:
 
 
 def _component(component: Any) -> Any:
-    """Return the sparse tensor behind a component that `tf.train.batch` serialized; else the component itself."""
+    """Return the sparse tensor behind a component that `tf.train.batch` serialized, or another component unchanged."""
     tensor = through_identities(component)
     if tensor.op.type == "ExpandDims":
         tensor = through_identities(tensor.op.inputs[0])
@@ -150,7 +150,7 @@ class Runners:
     """Queue runners of a graph, grouped by queue.
 
     Attributes:
-        filled: mapping of queue name to the feeds of the queue.
+        filled: mapping from queue names to the feeds of each queue.
 
     Args:
         graph: a `tf.Graph`.
@@ -163,7 +163,7 @@ class Runners:
             self._add(runner)
 
     def feeds(self, queue: Any) -> list[Feed]:
-        """Return the feeds of a queue, at least one.
+        """Return the feeds of a queue, which has at least one.
 
         Raises:
             LiftError: no queue runner fills the queue, or one fills it from Python code.
@@ -324,7 +324,7 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def sources_of(pull: Any) -> list[Any]:
-    """List the sources of a pull: a queue, or a reader and its queue of files, or a dataset operation itself."""
+    """List the sources of a pull: a queue, a reader and its queue of files, or a dataset operation itself."""
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 

@@ -53,7 +53,7 @@ class Recipe:
 
     Attributes:
         targets: the tensors of one example; the first selects the bucket.
-        keep: the bool scalar that selects examples, as a tuple; empty if it is always true.
+        keep: a tuple with the bool scalar that selects examples; empty if all examples are selected.
         boundaries: the boundaries of the buckets.
         sizes: the batch size of each bucket.
         smaller: whether to keep smaller batches at the end.
@@ -80,7 +80,7 @@ class Lifted:
     """Input function translated to a `tf.data.Dataset`.
 
     Attributes:
-        dataset: the `tf.data.Dataset`, with the structure that the function returned; lists are tuples.
+        dataset: the `tf.data.Dataset`, with the structure that the function returned, in which tuples replace lists.
         stages: the stages of the pipeline, in order from the source.
         notes: messages about operations that consumed elements in the original and no longer do.
         sources: names of the queues, readers and registered dataset operations.

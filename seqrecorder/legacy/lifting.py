@@ -1,4 +1,4 @@
-"""`lift`: a TensorFlow 1 input function, unchanged, as a `tf.data.Dataset`."""
+"""`lift`: conversion of an unchanged TensorFlow 1 input function to a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _tuples(value: Any) -> Any:
 
 
 _AHEAD = 2
-"""Elements to prefetch, because queues were also filled while a model trained on the last batch."""
+"""Number of elements to prefetch, because queues, too, were filled while a model trained on the last batch."""
 
 
 def lift(
@@ -111,9 +111,9 @@ def lift(
 
     The function is called once, in its own graph. The graph between the readers and the returned tensors is translated
     stage by stage: queue runners, queues, readers and producers become tf.data transformations, and the operations
-    between them run unchanged in `map`. Helper functions, loops and hand-written queues are covered as well. Nothing
-    is read and no thread starts before the dataset is iterated. The iterator then raises the original errors; with
-    queues, the main thread only saw `OutOfRangeError`, which looked like the end of the data.
+    between them run unchanged in `map`. Helper functions, loops and hand-written queues are translated, too. Nothing is
+    read and no thread starts before the dataset is iterated. The iterator then raises the original errors; with queues,
+    the main thread only saw `OutOfRangeError`, which looked like the end of the data.
 
     >>> import tempfile, pathlib, tensorflow as tf
     >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers.csv")
@@ -129,8 +129,8 @@ def lift(
     [3 5] [4 6]
 
     The dataset yields the elements of the queues, in the same order if the original order was fixed: seeded orders of
-    files and the keys of readers match bit for bit. Random queues, several threads and several readers left the order
-    to chance. The dataset then has another possible order, and `explain` says so.
+    files and the keys of readers match bit for bit. Random queues, several threads or several readers left the order to
+    chance. The dataset then has another one of the possible orders, and `explain` says so.
 
     Operations run as they are written. A `Session` optimised its graph, for example by turning divisions by
     constants into multiplications, so its floats may differ in the last bit.
@@ -139,15 +139,15 @@ def lift(
     refuses to save it if Python functions or random operations run between the queues, because it cannot save their
     state.
 
-    Tensors of the default graph can be lifted as well, for scripts that create queues in one function and use them in
+    Tensors of the default graph can also be lifted, for scripts that create queues in one function and use them in
     another: `x = get_next(lift(x))`. Threads no longer fill the lifted queues.
 
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: mapping of placeholder name to a constant value; for queues that Python fills, of queue name to a
-            `tf.data.Dataset` of the elements (tuples of the components, one element at a time) or, inside a graph, a
-            function that returns such a dataset.
+        feed: mapping from the name of a placeholder to a constant value, or from the name of a queue that Python fills
+            to a `tf.data.Dataset` of its elements (tuples of the components, one element at a time) or, inside a graph,
+            to a function that returns such a dataset.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
             graph in which `lift` is called. In eager execution, an error is raised if a global seed is set and random
             operations depend on it.
@@ -156,12 +156,12 @@ def lift(
         explain: whether to print the stages.
 
     Returns:
-        A `tf.data.Dataset` with the structure that the function returned; lists are tuples. It runs no Python, except
-        for a `tf.py_func` in the function.
+        A `tf.data.Dataset` with the structure that the function returned, in which tuples replace lists. It runs no
+        Python, except for a `tf.py_func` in the function.
 
     Raises:
         LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or several
-            operations take from one source, and a session can run them separately. The error says what to do.
+            operations take elements from one source, and a session can run them separately. The error says what to do.
         OptionError: an option is invalid.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
@@ -235,7 +235,7 @@ def _check_seeds(graph: Any, outside: int) -> None:
 
 
 def call_function(input_fn: Callable[[], Any]) -> Any:
-    """Call an input function in the current graph; explain the errors of names and variables that it cannot use."""
+    """Call an input function in the current graph, and explain errors about names and variables that it cannot use."""
     try:
         return input_fn()
     except AttributeError as error:

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 def lowest_first(contents: Any, capacity: int) -> Any:
     """Sort elements by priority within a buffer of `capacity`, the lowest first.
 
-    TensorFlow 1 had this order if the queue was full at each dequeue, because the filling threads were faster. Equal
-    priorities keep their order.
+    TensorFlow 1 had this order if the queue was full at each dequeue, because the threads that filled it were faster.
+    Elements of equal priority keep their order.
 
     Args:
         contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
-        capacity: the capacity of the queue. Below 1 for no limit; then all elements are sorted before the first yield.
+        capacity: the capacity of the queue; below 1 for no limit, in which case all elements are sorted before the
+            first one is yielded.
     """
     import tensorflow as tf
 
@@ -89,7 +90,7 @@ def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool
 
 
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that a shared queue contains the same elements each time, because every user iterates over it separately.
+    """Check that a shared queue has the same elements in each iteration, because each user iterates over it separately.
 
     Raises:
         LiftError: a stateful operation decides which elements are kept.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _PHILOX = 1
 _LANES = 4
-"""Numbers from one step of the Philox counter."""
+"""Number of random numbers that one step of the Philox counter yields."""
 
 
 def numbered(times: Any, seeds: tuple[int, int]) -> Any:
@@ -97,7 +97,7 @@ def _after_swaps(here: Any, other: Any) -> Any:
 
 # `tf.data.TextLineDataset` streams, but drops every carriage return; the reader of TensorFlow 1 dropped only those at
 # line ends. `FixedLengthRecordDataset` fails if blocks do not fill a file. So a large file is read byte by byte, which
-# takes a few tenths of a microsecond a byte, a fifth of the time that a queue took.
+# takes a few tenths of a microsecond per byte, a fifth of the time that a queue took.
 
 _BLOCK = 1 << 18  # bytes of a large file to split into lines at a time
 _SMALL = 1 << 25  # maximum size of a file in bytes to read at once
@@ -106,7 +106,7 @@ _SMALL = 1 << 25  # maximum size of a file in bytes to read at once
 def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool, small: int = _SMALL, block: int = _BLOCK) -> Any:
     r"""Read a text file as a dataset of `(key, line)`, or of lines only, as `tf.TextLineReader` did.
 
-    Lines end with `\n`. One carriage return before the line end, or before the end of the file, is dropped as well. The
+    Lines end with `\n`. One carriage return before the line end, or before the end of the file, is also dropped. The
     text after the last line end is a line, unless it is empty or a lone carriage return.
 
     Args:
@@ -156,7 +156,7 @@ def _split(text: Any, last: Any) -> tuple[Any, Any]:
 
 
 def _blocks_of(path: Any, size: int) -> Any:
-    """Read a file in blocks of `size` bytes, `(block, False)`, followed by the end marker `("", True)`."""
+    """Yield a file in blocks of `size` bytes, each as `(block, False)`, and finally the end marker `("", True)`."""
     import tensorflow as tf
 
     def join(characters: Any) -> Any:
@@ -185,7 +185,7 @@ def _length(content: Any) -> Any:
 
 
 FRAME = 16
-"""Bytes of a TFRecord besides its payload: the length and two checksums."""
+"""Number of bytes of a TFRecord in addition to its payload: its length and two checksums."""
 
 
 def producer(
@@ -204,8 +204,9 @@ def producer(
     Args:
         values: a tensor `(n, ...)`, or values that convert to one; `n` is at least 1.
         num_epochs: the number of epochs; None repeats forever.
-        shuffle: whether to shuffle each epoch, which was the default in TensorFlow 1 as well.
-        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None is random.
+        shuffle: whether to shuffle each epoch, which was also the default in TensorFlow 1.
+        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None draws a random
+            one.
         graph_seed: the argument of `tf.set_random_seed` in the old program; by default the value that TensorFlow used
             without that call.
 
@@ -226,7 +227,7 @@ def producer(
         return tf.data.Dataset.from_tensor_slices(values).repeat(num_epochs)
     epochs = tf.data.Dataset.range(num_epochs) if num_epochs else tf.data.Dataset.counter()
     seeds = (0, 0) if seed is None else (graph_seed, seed)
-    # Nothing in this module is for AutoGraph, which takes long to convert it.
+    # This module has nothing for AutoGraph to convert, and the attempt takes long.
     ordered = tf.autograph.experimental.do_not_convert(numbered(epochs, seeds).map)
     return ordered(lambda epoch, drawn: shuffled(values, epoch, drawn)).unbatch()
 
@@ -242,11 +243,11 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
 
     Args:
         files: a path, a sequence of paths, a string tensor, or a `tf.data.Dataset` of string scalars.
-        skip_header_lines: the number of lines to skip at the start of each file; a shorter file has no lines.
+        skip_header_lines: the number of lines to skip at the start of each file; a shorter file yields no lines.
 
     Returns:
-        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, counted from 1 and including
-        the header. The value has no line end; an empty line is an empty string.
+        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`; lines are counted from 1,
+        including the header. The value has no line end; an empty line is an empty string.
     """
     import tensorflow as tf
 
@@ -295,10 +296,10 @@ def fixed_length_records(
 ) -> Any:
     """Read records of a fixed length as `tf.FixedLengthRecordReader` did.
 
-    `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
-    tail silently, as the old reader did. The old reader also stopped at the first file that was shorter than its
-    header; this function goes on to the next file. Each file is read into memory whole, so it may be at most 2 GiB
-    uncompressed.
+    `tf.data.FixedLengthRecordDataset` has no parameter for a hop, and fails if a file ends inside a record. This
+    function silently drops an incomplete record, as the old reader did. The old reader also stopped at the first file
+    that was shorter than its header; this function goes on to the next file. Each file is read into memory as a whole,
+    so it must not exceed 2 GiB uncompressed.
 
     Args:
         files: a path, a sequence of paths, a string tensor, or a `tf.data.Dataset` of string scalars.
@@ -309,7 +310,7 @@ def fixed_length_records(
         encoding: `""` or `"ZLIB"`.
 
     Returns:
-        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:NUMBER`, counted from 0.
+        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:NUMBER`; records are counted from 0.
     """
     import tensorflow as tf
 
@@ -387,13 +388,13 @@ _READERS: dict[str, tuple[Any, dict[str, str]]] = {
     "WholeFileReaderV2": (whole_files, {}),
     "IdentityReaderV2": (identity, {}),
 }
-"""Function of each reader type, and a mapping of its options to attributes of the reader operation."""
+"""Function of each reader type, and a mapping from its options to attributes of the reader operation."""
 _OF_ONE_FILE: dict[Any, Callable[..., Any]] = {tf_records: records_of, text_lines: lines_of}
 """Functions that read one file, optionally without keys, which are slow to compute."""
 
 
 def options_of(reader: Any) -> dict[str, Any]:
-    """Return the arguments that make a function of this module read like a reader; defaults are left out."""
+    """Return the arguments that make a function of this module read like a reader, leaving out default values."""
     options = {name: reader.get_attr(attribute) for name, attribute in _READERS[reader.type][1].items()}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in options.items() if value}
 
@@ -408,7 +409,7 @@ def call_of(reader: Any, files: str) -> str:
 def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
     """Translate a reader to a function from a path to a dataset of `(key, value)`.
 
-    Without `keyed`, slow keys are not computed: the dataset of such a reader has only values.
+    Without `keyed`, keys that are slow to compute are left out, so the dataset of such a reader has only values.
     """
     read, options = _READERS[reader.type][0], options_of(reader)
     if read in _OF_ONE_FILE:

@@ -25,7 +25,7 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     """Return tensors of the default graph that yield the next element of a dataset in each run.
 
     The training loop of an old script stays unchanged: write `x = get_next(lift(inputs))` instead of `x = inputs()`. At
-    the end, a `Session` raises `OutOfRangeError` as before. `Coordinator` and `start_queue_runners` may stay, and have
+    the end, a `Session` raises `OutOfRangeError` as before. `Coordinator` and `start_queue_runners` can stay, and have
     no effect. A missing file, or another error in the dataset, used to end the queue; now it raises a
     `tf.errors.UnknownError` whose message begins with the original error.
 

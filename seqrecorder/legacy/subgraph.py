@@ -49,7 +49,7 @@ _LOOPS = ("While", "StatelessWhile")
 _GATHERS = ("ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "Identity", "RefIdentity")
 _READS_STATE = (*LOOKUPS, *CONDITIONALS, *_LOOPS, *_GATHERS)
 _LISTS = ("TensorList", "EmptyTensorList")
-"""Arrays of `tf.map_fn` and loops: plain values, although their dtype is variant."""
+"""Prefixes of operations on the arrays of `tf.map_fn` and loops: plain values, although their dtype is variant."""
 
 _WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
 
@@ -94,7 +94,7 @@ def check(op: Any) -> None:
 _COUNTERS = ("CountUpTo", "ResourceCountUpTo")
 _TAKE = "TakeManySparseFromTensorsMap"
 _HARMLESS = (*LOOKUPS, "Assert", "NoOp")
-"""Operations marked stateful whose results do not depend on earlier runs."""
+"""Types of operations that are marked as stateful, although their results do not depend on earlier runs."""
 
 
 @attrs.frozen(eq=False)
@@ -103,8 +103,8 @@ class Section:
 
     Attributes:
         targets: the results: tensors, and `SparseSlot`s, each of which becomes a string vector.
-        inner: mapping of name to operation, for the operations to run, in the order of the graph.
-        cut: mapping of name to the variable, table or placeholder at the border of the section.
+        inner: the operations to run, by name, in the order of the graph.
+        cut: the variables, tables and placeholders at the border of the section, by name.
         pulls: the dequeue and read operations at the border of the section, in the order of the graph.
         takes: the operations that restore sparse tensors from their serialized form.
         limits: the counters of `tf.train.limit_epochs`, each of which limits the number of runs.
@@ -135,7 +135,7 @@ def cut_section(
 
     Args:
         targets: tensors and `SparseSlot`s of one graph.
-        after: operations to run as well, for their side effects.
+        after: further operations to run, for their side effects.
         datasets: names of registered dataset operations, which are treated as pulls.
         feed: names of the placeholders for which the user passed a value.
 
@@ -178,7 +178,7 @@ def cut_section(
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Check whether sections share no source; with several or different pulls, queues of file names may be shared."""
+    """Check whether sections share no source; those with several or different pulls may share queues of file names."""
     taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
     own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]
     kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
@@ -215,7 +215,7 @@ def run_section(
         section: the section to run.
         pulled: the output tensors of each pull; leading outputs may be missing if they are unused.
         state: variables, tables and placeholders.
-        known: tensors that are computed already, by name.
+        known: tensors that have been computed before, by name.
     """
     import tensorflow as tf
 
@@ -292,7 +292,8 @@ def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[s
     here = tf.compat.v1.get_default_graph()
     if functions := getattr(graph, "_py_funcs_used_in_graph", None):  # keeps Python functions alive for the new graph
         here._py_funcs_used_in_graph = [*getattr(here, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001
-    # Without its context, a stateful operation such as `Assert` waits for the previous one, maybe in a dead branch.
+    # Without its context, a stateful operation such as `Assert` waits for the previous one, which may be in a dead
+    # branch.
     within = {op: op._get_control_flow_context() for op in section.inner.values()}  # noqa: SLF001 - no public way
     inside = [op for op, context in within.items() if context is not None]
     imported = tf.graph_util.import_graph_def(
@@ -314,7 +315,7 @@ class State:
 
     Args:
         graph: a `tf.Graph`.
-        feed: mapping of placeholder name to value.
+        feed: mapping from placeholder names to values.
     """
 
     def __init__(self, graph: Any, feed: Mapping[str, Any]) -> None:
@@ -342,7 +343,7 @@ class State:
         return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
     def limit(self, section: Section) -> int | None:
-        """Return the number of runs that the epoch counters of a section allow; None without counters."""
+        """Return the number of runs that the epoch counters of a section allow, or None if there are no counters."""
         counted = {op: int(self._initial(through_identities(op.inputs[0]).op)) for op in section.limits}
         return min((max(0, int(op.get_attr("limit")) - first) for op, first in counted.items()), default=None)
 

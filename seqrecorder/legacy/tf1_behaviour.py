@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
     """Switch to eager execution and TensorFlow 2 behaviour, even inside a graph or after a script disabled them."""
-    from tensorflow.python.eager import context  # not public, but `tf.init_scope` stays inside a `tf.Graph`
+    from tensorflow.python.eager import context  # not public; `tf.init_scope` would not leave a `tf.Graph`
 
     with context.eager_mode(), _switched(first=False):
         yield
@@ -37,9 +37,10 @@ def in_default_graph() -> Iterator[None]:
 def first_behaviour() -> Iterator[None]:
     """Switch to the shapes and variables of TensorFlow 1, on which old code relies.
 
-    Conditionals stay as in TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
-    and similar functions store sparse tensors inside such a branch, which hides the operation that the batch needs.
-    Here they store sparse tensors before the branch. A session then keeps dropped ones in memory until it ends.
+    Conditionals stay as in TensorFlow 2: each is one operation, with a function for each branch. `tf.train.maybe_batch`
+    and similar functions would store sparse tensors inside such a branch, which hides the operation that the batch
+    needs. Inside the block, they store sparse tensors before the branch. A session then keeps the sparse tensors of
+    dropped examples in memory until it ends.
     """
     import tensorflow as tf
     from tensorflow.python.training import input as batching  # the module has no public name

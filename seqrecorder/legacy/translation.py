@@ -53,22 +53,22 @@ _MOST = 2**31 - 1
 
 
 class Translation:
-    """Walk over a graph that builds the dataset and records stages and notes.
+    """Translator that walks over a graph, builds the dataset, and records stages and notes.
 
-    Sections that pull from the same operation, such as a record and a queue of other records, share its elements: each
-    of n sections gets every n-th element. The number n is only known after a first walk.
+    Sections that pull from the same operation, such as those of a record and of a queue of other records, share its
+    elements: each of n sections gets every n-th element. The number n is only known after a first walk.
 
     Args:
         graph: a `tf.Graph`.
         state: its variables, tables and placeholders.
         shuffle_buffer: the buffer size of random queues.
-        filled: mapping of queue name to the dataset that fills the queue.
-        counts: mapping of shared source to its number of users, as counted by an earlier walk.
+        filled: mapping from queue names to the dataset that fills each queue.
+        counts: mapping from shared sources to their numbers of users, as counted by an earlier walk.
 
     Attributes:
         stages: the stages found so far, in order from the source.
         notes: messages about operations that consumed elements in the original and no longer do.
-        users: mapping of source name to descriptions of its users.
+        users: mapping from source names to descriptions of their users.
         pulls: the names of the operations that consume elements of the sources.
     """
 
@@ -364,10 +364,13 @@ class Translation:
 
 
 def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:
-    """Map a function that runs sections. A Python function in it may end the dataset, as it could close a queue."""
+    """Map a function that runs sections.
+
+    A Python function inside the sections may end the dataset, as it could close a queue.
+    """
     from tensorflow.python.data.ops import map_op
 
     if any(op.type in PYTHON for section in sections for op in section.inner.values()):
-        # With the cardinality kept, its StopIteration would be an error and a shuffle would lose its buffer.
+        # If the cardinality were preserved, its StopIteration would be an error, and a shuffle would lose its buffer.
         return map_op._MapDataset(elements, run, preserve_cardinality=False)  # noqa: SLF001 - no public way
     return elements.map(run, num_parallel_calls=parallel)

@@ -34,7 +34,7 @@ def run_n(
     """Start the queue runners and evaluate tensors in n steps, as `tf.contrib.learn.run_n` did.
 
     Args:
-        output_dict: mapping of name to tensor.
+        output_dict: mapping from names to tensors.
         feed_dict: the values of placeholders, as for `tf.Session.run`.
         restore_checkpoint_path: the checkpoint of the variables; None initialises them.
         n: the number of steps; the returned list is shorter if the queues end earlier.
@@ -67,7 +67,7 @@ def read_batch_features(
 ) -> dict[str, Any]:
     """Read batches of parsed `tf.train.Example`s, as `tf.contrib.learn.read_batch_features` did.
 
-    With `num_epochs`, the last batch may be smaller. The `min_after_dequeue` of a random queue is its capacity less
+    With `num_epochs`, the last batch may be smaller. The `min_after_dequeue` of a random queue is its capacity minus
     three batches.
 
     Args:
@@ -75,11 +75,11 @@ def read_batch_features(
         batch_size: the number of records in a batch.
         features: the specs of the features, for `tf.io.parse_example`.
         reader: a function that returns a reader, such as `tf.TFRecordReader`.
-        *more: `randomize_input` (true by default): whether to shuffle files and records, or to sort the files by name;
-            `num_epochs`: the number of epochs, None repeats forever; `queue_capacity` (10,000) of the queue of records;
-            `feature_queue_capacity` (100) of the queue of batches; `reader_num_threads` (1) and `num_enqueue_threads`
-            (2), which fill these queues: more than one thread makes the order of records, or of batches, random;
-            `parse_fn`: a function applied to the records of one read before they are parsed; `name`;
+        *more: `randomize_input` (true by default): whether to shuffle files and records; if false, files are sorted by
+            name; `num_epochs`: the number of epochs, None repeats forever; `queue_capacity` (10,000) of the queue of
+            records; `feature_queue_capacity` (100) of the queue of batches; `reader_num_threads` (1) and
+            `num_enqueue_threads` (2), which fill these queues: more than one thread makes the order of records, or of
+            batches, random; `parse_fn`: a function applied to the records of one read before they are parsed; `name`;
             `read_batch_size`: the number of records in one read, by default `batch_size`.
         **named: the same arguments, by keyword.
 

@@ -41,7 +41,7 @@ def batch_sequences_with_states(
         input_sequences: tensors `(T, ...)`.
         input_context: tensors to repeat for each segment.
         input_length: int scalar, T, at least 1.
-        initial_states: mapping of name to the state before the first segment of an example.
+        initial_states: mapping from names to the states before the first segment of an example.
         num_unroll: the number of steps in a segment.
         batch_size: the number of segments in a batch.
         *more: `num_threads` and `capacity`, which are ignored; `allow_small_batch` (true by default): whether to keep
@@ -67,7 +67,7 @@ def batch_sequences_with_states(
     for (group, key), tensor in zip(inputs, tensors, strict=True):
         if group != "sequences" and not tensor.shape.is_fully_defined():
             raise ValueError(f"{group}: expected {key!r} to have a known shape, got {tensor.shape}; set_shape it")
-    # Fields are numbered, because names of a script may clash with `key`, `number` and `steps`.
+    # Fields are numbered, because names from a script may clash with `key`, `number` and `steps`.
     fields = {str(number): pair for number, pair in enumerate(inputs)}
 
     def element(number: Any, example: Any) -> dict[str, Any]:
@@ -142,15 +142,16 @@ class NextQueuedSequenceBatch:
     """Batch of segments, with states that recurrent models save between segments.
 
     Attributes:
-        key: string `(B,)`, `%05d_of_%05d:key`: the segment's number, the number of segments, the example's key.
+        key: string `(B,)`, of the form `%05d_of_%05d:key`, with the segment's number, the number of segments and the
+            example's key.
         next_key: string `(B,)`, the key of the next segment, or `STOP:key` after the last one.
         sequence: int32 `(B,)`, the number of the segment; 0 for the first.
         sequence_count: int32 `(B,)`, the number of segments of the example.
         insertion_index: int64 `(B,)`, the number of the example, counted from -2**63.
         length: int32 `(B,)`, the number of steps of the segment, without padding.
         total_length: int32 `(B,)`, the number of steps of the example.
-        sequences: mapping of name to a tensor `(B, num_unroll, ...)`, zero after the end of an example.
-        context: mapping of name to a tensor `(B, ...)`.
+        sequences: mapping from names to tensors `(B, num_unroll, ...)`, which are zero after the end of an example.
+        context: mapping from names to tensors `(B, ...)`.
     """
 
     def __init__(self, rows: Any, sequences: Any, context: Any, states: Any) -> None:

@@ -144,7 +144,7 @@ class ItemHandler(abc.ABC):
 
     @abc.abstractmethod
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Compute the tensor from a mapping of name to parsed feature."""
+        """Compute the tensor from a dict of the parsed features by name."""
 
 
 class ItemHandlerCallback(ItemHandler):
@@ -268,7 +268,7 @@ class TFExampleDecoder(DataDecoder):
 
     Args:
         keys_to_features: the specs of the features, for `tf.io.parse_single_example`.
-        items_to_handlers: mapping of tensor name to the `ItemHandler` that computes it.
+        items_to_handlers: mapping from tensor names to the `ItemHandler` that computes each tensor.
     """
 
     def __init__(self, keys_to_features: Mapping[str, Any], items_to_handlers: Mapping[str, ItemHandler]) -> None:
@@ -312,7 +312,7 @@ class DataProvider:
     """Named tensors of the next example, as in `slim.data_provider`.
 
     Args:
-        items_to_tensors: mapping of name to tensor.
+        items_to_tensors: mapping from names to tensors.
         num_samples: the number of examples; None if unknown.
     """
 
@@ -335,7 +335,7 @@ class DataProvider:
         return list(self._items_to_tensors)
 
     def num_samples(self) -> Any:
-        """Return the number of examples; None if unknown."""
+        """Return the number of examples, or None if it is unknown."""
         return self._num_samples
 
 

@@ -125,7 +125,7 @@ def bucket_by_sequence_length(
 
     Raises:
         TypeError: the boundaries are not a list of integers, or an argument is unknown.
-        ValueError: the boundaries do not increase, the length is not an int32, or `bucket` raises.
+        ValueError: the boundaries do not increase, the length is not an int32, or `bucket` raises the error.
         LiftError: the pipeline behind the tensors cannot be translated.
     """
     import tensorflow as tf

@@ -68,9 +68,9 @@ _FUNCTIONS = {
     "StringToNumber": "strings.to_number",
     "Unpack": "unstack",
 }
-"""TensorFlow 2 functions with the same inputs as the operation, in the same order, and with its attributes."""
+"""TensorFlow 2 functions by operation type, with the same inputs in the same order, and the same attributes."""
 _RENAMED = {"keep_dims": "keepdims", "squeeze_dims": "axis"}
-"""Attributes of operations that are renamed in the function."""
+"""Mapping from attributes of operations to the different names that functions use for them."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall")
 _LARGEST = 16
@@ -100,13 +100,15 @@ _LEVELS = (("<", "<=", ">", ">="), ("|",), ("&",), ("+", "-"), ("*", "/", "//", 
 
 
 class Body:
-    """Body of a printed function: the statements of one section. Values are numbered until `named` names them.
+    """Body of a printed function: the statements of one section.
+
+    Values are numbered until `named` replaces the numbers by names.
 
     Args:
         module: the `Module` that contains the constants and the API calls.
         section: the section to print.
-        arguments: mapping of tensor name to the argument that contains the tensor.
-        constants: mapping of tensor name to an expression, for other known tensors.
+        arguments: mapping from tensor names to the argument that contains each tensor.
+        constants: mapping from the names of other known tensors to expressions.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class Body:
         return f"tf.SparseTensor({indices}, {values}, {shape})"
 
     def named(self, results: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """Replace numbered values by the names in the script; a name is reused once its value is dead.
+        """Replace numbered values by their names in the script; a name is reused once its value is no longer needed.
 
         Args:
             results: the expressions that the function returns.
@@ -311,7 +313,7 @@ class Body:
 
         Args:
             targets: the results of the function.
-            names: mapping of tensor name to argument name, for the first arguments.
+            names: mapping from tensor names to argument names, for the first arguments.
             pairs: captured tensors, as pairs of the outer and the inner tensor.
             base: the name of the function.
 
@@ -344,7 +346,7 @@ class Body:
         return self._names[int(mark[1])] if mark else identifier(text.rpartition("[")[2])
 
     def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
-        """Bind tensors to an expression: inline if it is short and used once, else by assignment."""
+        """Bind tensors to an expression: inline if it is short and used once, otherwise by assignment."""
         line = line_of(tensors[0].op)
         if len(tensors) == 1:
             [tensor] = tensors
@@ -355,7 +357,7 @@ class Body:
                 self._texts[tensor.name] = text
                 return
         fits = len(line.targets) == len(tensors)
-        if len(tensors) > len(line.targets) == 1 and line.targets[0]:  # the script assigns a list
+        if len(tensors) > len(line.targets) == 1 and line.targets[0]:  # the script assigns all results to one name
             [holder] = self.assign(line.targets, text)
             self._texts |= {tensor.name: f"{holder}[{number}]" for number, tensor in enumerate(tensors)}
             return
@@ -561,7 +563,7 @@ def _gather(body: Body, op: Any) -> str | None:
     targets, known = line_of(op).targets, tf.get_static_value(rows)
     if known is None:
         return f"tf.gather({body.value(rows)}, {body.value(index)})"
-    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # by `tf.train.slice_input_producer`
+    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # as in `tf.train.slice_input_producer`
     name = name or ("path" if rows.dtype == tf.string else "value")
     text = f"tf.gather({body.module.constant([f'{name}s'], known)}, {body.value(index)})"
     return body.assign([name], text)[0]
@@ -601,7 +603,7 @@ def _lookup(body: Body, op: Any) -> str:
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
-    """Return an expression for each element of a constant or stacked vector; None for other tensors."""
+    """Return an expression for each element of a constant or stacked vector, or None for other tensors."""
     import tensorflow as tf
 
     known = tf.get_static_value(tensor)
@@ -646,4 +648,4 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "StridedSlice": _slices,
     **dict.fromkeys(("LookupTableFindV2", "LookupTableSizeV2"), _lookup),
 }
-"""Printers of operations whose functions have different arguments."""
+"""Printers, by operation type, of operations whose functions have different arguments."""

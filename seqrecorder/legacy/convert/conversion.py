@@ -65,8 +65,8 @@ class Conversion:
     Attributes:
         source: the source text of the module, which defines `inputs`; empty if it would have to import a lifted
             function that no module defines under a name.
-        files: mapping of suffix to contents, for data files beside the module, which store large constants: `.npz`
-            for `reader.npz` beside `reader.py`.
+        files: mapping from suffixes to contents of data files next to the module, which store large constants: the
+            suffix `.npz` stands for `reader.npz` next to `reader.py`.
         report: a summary: whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the schema of the parsed records; None if no records are parsed.
@@ -153,9 +153,9 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
     r"""Convert a TensorFlow 1 input function to a TensorFlow 2 module.
 
     The function is called, and its graph printed as a `tf.data` pipeline. The module is then compared with the
-    function, which runs in a session with its own queue runners: a hundred batches of the original files, and all
-    batches of files truncated to their first records. A function that cannot be printed is lifted, and the report
-    says why.
+    function, which runs in a session with its own queue runners: on a hundred batches of the original files, and on all
+    batches of copies truncated to their first records. A function that cannot be printed is lifted, and the report says
+    why.
 
     >>> import pathlib, tempfile, tensorflow as tf, seqrecorder as sr
     >>> path = str(pathlib.Path(tempfile.mkdtemp(), "numbers.csv"))
@@ -421,13 +421,13 @@ def _compare(
 
 @contextlib.contextmanager
 def _refuse_unreadable() -> Iterator[None]:
-    """Raise `LiftError` for an error of the files that the block reads."""
+    """Convert errors caused by the files that the block reads to `LiftError`."""
     import tensorflow as tf
 
     try:
         yield
     except (tf.errors.OpError, SchemaMismatchError) as error:
-        why = re.sub(r"\S*/records\.tfrecord: ", "", explain(error))  # the copy of the records
+        why = re.sub(r"\S*/records\.tfrecord: ", "", explain(error))  # the path of the copied records
         raise LiftError(f"the data cannot be read{why}", advice=_MEND) from error
 
 
@@ -436,7 +436,7 @@ def _refuse_unreadable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
-    """Copy the serialized records of all files to one TFRecord file, at most `most` (-1 for all)."""
+    """Copy the serialized records of all files, at most `most` of them (-1 for all), to one TFRecord file."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory, _refuse_unreadable():

@@ -64,7 +64,7 @@ def _body(line: str) -> list[str]:
 
 
 class Module:
-    """Module that is being printed; each line runs immediately, so that shapes are known.
+    """Module that is being printed; each line is run as soon as it is added, so that shapes are known.
 
     Args:
         trace: the trace of the input function.
@@ -247,7 +247,7 @@ class Module:
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
-        """Return the contents of the module's data files by suffix."""
+        """Map the suffix of each data file of the module to its contents."""
         if not self.arrays:
             return {}
         buffer = io.BytesIO()
@@ -292,8 +292,8 @@ class _Printed:
 
     Attributes:
         source: the source text of the module.
-        definitions: mapping of name to source text, for constants and functions.
-        defaults: mapping of parameter name to default value, as source text, for `inputs`.
+        definitions: mapping from the names of constants and functions to their source text.
+        defaults: mapping from the parameter names of `inputs` to their default values, as source text.
     """
 
     def __init__(self, source: str) -> None:

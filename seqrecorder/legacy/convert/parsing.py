@@ -20,8 +20,8 @@ class Parse:
     """Features that a parse operation reads.
 
     Attributes:
-        features: mapping of feature name to its printed spec, for the Example or the context.
-        steps: mapping of feature name to its printed spec, for the feature lists.
+        features: mapping from feature names to printed specs, for the Example or the context.
+        steps: mapping from feature names to printed specs, for the feature lists.
         outputs: for each output: the tensor, the feature name, the component (`indices`, `values`, `dense_shape`, or
             None if dense), and whether the feature is a feature list.
     """
@@ -81,7 +81,7 @@ def read_parse(op: Any) -> Parse:
 
 
 def flat_shapes(op: Any) -> dict[str, list[int | None]]:
-    """Return the declared shapes of dense features that the inferred fields lack, by feature name."""
+    """Map the names of dense features to their declared shapes, if the inferred fields lack them."""
     import tensorflow as tf
 
     inputs, known = group_tensors(op, op.op_def.input_arg, op.inputs), dict[str, list[int | None]]()

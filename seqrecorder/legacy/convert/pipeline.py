@@ -54,7 +54,7 @@ class Facts:
         limit: the number of epochs; None if unlimited or unknown.
         batch: the batch size; None if there are no batches.
         rest: whether a smaller last batch is kept.
-        recipe: the parameters of the buckets or segments; None without them.
+        recipe: the parameters of the buckets or segments; None if there are none.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
         mixes: whether the order of the files is shuffled.
@@ -97,12 +97,12 @@ _UNEQUAL = ("seed", "seed2", "shared_name", "container", "_class")
 
 
 class Pipeline:
-    """Printer of a graph, which walks from the returned tensors back to the files.
+    """Printer that walks over a graph, from the returned tensors back to the files.
 
     Args:
         trace: the trace of the function.
         state: the state of its graph.
-        careful: whether to read files by `seqrecorder.legacy`, which splits lines and records as TensorFlow 1 did.
+        careful: whether to read files with `seqrecorder.legacy`, which splits lines and records as TensorFlow 1 did.
 
     Attributes:
         module: the printed module.
@@ -269,7 +269,7 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """Return True for each component of a queue that is used; True for all if none is used."""
+        """List whether each component of a queue is used; if none is, all count as used."""
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
         live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
@@ -424,7 +424,7 @@ class Pipeline:
         return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
     def _pattern(self, tensor: Any) -> str | None:
-        """Find the glob pattern of `tf.train.match_filenames_once` behind a tensor; return None without one."""
+        """Find the glob pattern of `tf.train.match_filenames_once` behind a tensor, or return None if there is none."""
         import tensorflow as tf
 
         for op in back_from([tensor.op]):

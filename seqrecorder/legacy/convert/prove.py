@@ -43,7 +43,7 @@ class Comparison:
     Attributes:
         batches: the number of compared batches.
         difference: a description of the first difference; None if there is none.
-        ordered: whether the batches came in the same order; if not, records were compared in any order.
+        ordered: whether the batches came in the same order; if not, records were compared regardless of their order.
         ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; graph optimisation turns divisions into multiplications.
@@ -89,7 +89,7 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
     different: batch 0, tensor 0: int32 became int64
 
     The old function runs in a session, with its own queue runners. Batches are compared in order. If they differ,
-    records are compared in any order and without padding.
+    records are compared regardless of their order and without padding.
 
     Args:
         old: a dataset, or a function without arguments that returns tensors or a `tf.data.Dataset`.
@@ -136,7 +136,7 @@ class Run:
         parts = list(batch)
         for start in reversed(self.sparse):
             indices, values, shape = batch[start : start + 3]
-            if len(shape) > 1:  # else the tensor has no batch axis
+            if len(shape) > 1:  # otherwise, the tensor has no batch axis
                 ends = np.searchsorted(indices[:, 0], np.arange(1, shape[0]))
                 # Indices are shifted by 1, because a trailing 0 counts as padding.
                 parts[start : start + 3] = np.split(indices[:, 1:] + 1, ends), np.split(values, ends), [()] * shape[0]
@@ -202,7 +202,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
     Args:
         trace: the trace of an input function.
         most: the maximum number of batches.
-        replaced: mapping of each path in the constants of the graph to a new path.
+        replaced: mapping from each path in the constants of the graph to a new path.
     """
     import tensorflow as tf
 
@@ -238,7 +238,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
 
 
 def explain(error: Exception) -> str:
-    """Describe an error of TensorFlow; if Python could not decode it, the error quotes bytes of the data."""
+    """Describe an error of TensorFlow, even if Python cannot decode it because it quotes bytes of the data."""
     if isinstance(error, UnicodeDecodeError):
         error = ValueError(error.object.decode(errors="backslashreplace"))
     return f": {type(error).__name__}: {first_line(error)[:300]}"
@@ -342,11 +342,11 @@ def by_records(
     Args:
         old: runs of the old reader.
         new: runs of the new reader.
-        mixed: whether a row may depend on other rows of its batch; then only dtypes and shapes are compared.
-        proved: whether the readers were equal in a fixed order; then a record missing in all runs of one reader may
-            have been dropped with the last batch each time.
-        dropped: the maximum number of records that a run drops with incomplete batches; None for the size of a batch
-            less one, or 0 if batches differ in size.
+        mixed: whether a row may depend on other rows of its batch; if so, only dtypes and shapes are compared.
+        proved: whether the readers were equal in a fixed order; if so, a record that is missing in all runs of one
+            reader may have been dropped with the last batch of each run.
+        dropped: the maximum number of records that a run drops with incomplete batches; None for the batch size minus
+            one, or 0 if batches differ in size.
     """
     new = [attrs.evolve(run, apart=old[0].apart) for run in new]
     if dropped is None:
@@ -415,7 +415,7 @@ def _sizes(run: Run) -> list[int]:
 
 
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of all batches of a run, without padding, each with the first of its positions."""
+    """Yield the rows of all batches of a run, without padding, each with the position of its first tensor."""
     for batch in run.batches:
         columns = run.columns(batch)
         for positions in run.apart or [range(len(batch))]:
@@ -445,7 +445,7 @@ def _shown(record: tuple[Any, ...]) -> str:
 
 @contextlib.contextmanager
 def fixed_random_numbers() -> Iterator[None]:
-    """Make random operations return constants, and shuffles inside a record reverse it.
+    """Make random operations return constants, and make shuffles inside a record reverse it.
 
     The order of records is still random.
     """
@@ -490,7 +490,7 @@ def _is_of_a_record(value: Any) -> bool:
 
 @contextlib.contextmanager
 def fixed_order() -> Iterator[None]:
-    """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
+    """Disable unseeded shuffles, and fill each queue from one thread that runs its operations in turn.
 
     If several readers share a queue of files, only one of them reads; otherwise each reader would get random files.
     """
@@ -526,7 +526,7 @@ def fixed_order() -> Iterator[None]:
 
 
 def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
-    """Run the enqueue operations of a queue in turn until all of them end; then close the queue."""
+    """Run the enqueue operations of a queue in turn until all of them end, and then close the queue."""
     import tensorflow as tf
 
     ops = [*dict.fromkeys(getattr(op, "op", op) for op in runner.enqueue_ops)]

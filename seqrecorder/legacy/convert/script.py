@@ -32,7 +32,7 @@ _OF_NUMPY = {
     "product": "prod",
     "alltrue": "all",
 }
-"""Replacements of names that NumPy has removed."""
+"""Replacements for names that NumPy has removed."""
 
 
 def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = None) -> list[Conversion]:
@@ -117,7 +117,7 @@ def _import_script(script: str) -> Iterator[Any]:
         for module in _modules_of(name):
             del sys.modules[module]
         sys.modules.update(known)
-        flags.remove_flag_values({*flags} - defined)  # else a second import would fail to define them
+        flags.remove_flag_values({*flags} - defined)  # otherwise, a second import would fail to define them
 
 
 def _modules_of(name: str) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _modules_of(name: str) -> dict[str, Any]:
 
 
 def _package(path: Path) -> tuple[str, ...]:
-    """List the packages around a script with relative imports, the outermost first; empty without such imports."""
+    """List the packages around a script with relative imports, the outermost first, or none for other scripts."""
     levels = [node.level for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
     if not any(levels):
         return ()

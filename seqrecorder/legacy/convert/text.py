@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WIDTH = 99
 _MANY, _NARROW = 12, 12
-"""More than 12 items of at most 12 characters each are filled into shared lines."""
+"""More than 12 items of at most 12 characters each share lines."""
 _OPEN, _CLOSE = "([{", ")]}"
 _PLAIN = ("int32", "float32", "string", "bool")
 """Dtypes that TensorFlow infers from Python values."""
@@ -75,7 +75,7 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def numbered(base: str) -> Iterator[str]:
-    """Yield a name, then the same name with the numbers from 2 on."""
+    """Yield a name, then the same name followed by 2, 3 and so on."""
     return itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
 
 
@@ -105,7 +105,7 @@ def fold(line: str, indent: int = 0) -> list[str]:
 
 
 def _bracket(line: str) -> tuple[int, int] | None:
-    """Find the start and the end of the widest outermost bracket; return None without brackets."""
+    """Find the start and the end of the widest outermost bracket, or return None if there are no brackets."""
     pairs, stack = [], []
     for position, character in _code(line):
         if character in _OPEN:

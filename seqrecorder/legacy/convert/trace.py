@@ -33,7 +33,7 @@ _CALLS = {
     "tf.compat.v1.nn.l2_normalize": "nn.l2_normalize",
     "tf.map_fn": "map_fn",
 }
-"""Functions printed as calls, besides `tf.image`: mapping of the printed name to the name in `tf.compat.v1`."""
+"""Functions printed as calls, in addition to `tf.image`: mapping from printed names to names in `tf.compat.v1`."""
 _RENAMED = {
     "resize_image_with_crop_or_pad": "tf.image.resize_with_crop_or_pad",
     "resize_images": "tf.compat.v1.image.resize",
@@ -71,7 +71,7 @@ class Trace:
     Attributes:
         graph: a `tf.Graph`.
         returned: the return value of the function.
-        calls: mapping of graph id and tensor name to the API call that returned the tensor.
+        calls: mapping from graph id and tensor name to the API call that returned the tensor.
     """
 
     graph: Any
