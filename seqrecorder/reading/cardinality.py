@@ -1,6 +1,6 @@
-"""Cardinality: the number of batches that `read` tells `tf.data`, so that Keras can show how far an epoch is.
+"""Cardinality, the number of batches that `read` reports to `tf.data`, so that Keras can show the progress of an epoch.
 
-`plan` computes the number where only the lengths of the records tell it.
+If the number depends on the lengths of the records, `plan` computes it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def with_cardinality(batches: Batches, epochs: int | None, where: str, *, known:
     """Set the number of batches of all epochs, if it is known.
 
     Raises:
-        OptionError: an endless iteration would be of empty epochs.
+        OptionError: the iteration is endless, and its epochs are empty.
     """
     if epochs is None and batches.count == 0:
         raise OptionError(f"epochs=None: {where} has empty epochs, so an endless iteration would never yield a batch")

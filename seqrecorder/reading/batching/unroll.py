@@ -1,4 +1,4 @@
-"""`Unroll`: segments of long sequences, for truncated backpropagation through time."""
+"""`Unroll`, segments of long sequences, for truncated backpropagation through time."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Besides the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
-    `segment_index`, `segment_count`, `sequence_length` (real steps in the segment) and `total_length` (steps in its
-    record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
-    are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
-    everywhere. Records without steps are left out.
+    In addition to the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and four
+    int64 tensors `(B,)`: `segment_index`, `segment_count`, `sequence_length` (real steps in the segment) and
+    `total_length` (steps in its record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros
+    or empty text; context fields are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False
+    and zeros or empty text everywhere. Records without steps are left out.
 
     With `split_records=True`, all slots read parts of one record in parallel: slot n of B starts at step `n * T // B`
     of a record of T steps. So one long text gives full batches. All slots start the next record together; until then, a
@@ -60,7 +60,8 @@ class Unroll(Strategy):
     again there. A checkpoint contains at most one window of serialized records, and the records in the slots. With
     several slots and without `split_records`, the number of batches depends on the order of the records, so the
     cardinality is unknown: for `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
-    `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
+    `seqrecorder.keras.Unrolled` is the matching layer, and `seqrecorder.next_step` selects the targets of a language
+    model.
 
     Attributes:
         batch_size: number of slots, which are the rows of a batch.
@@ -73,7 +74,7 @@ class Unroll(Strategy):
         split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
             leaves out records with fewer steps than slots, and ends each record before its first batch with an empty
             slot.
-        length_name: name for the number of real steps in each segment.
+        length_name: name of the tensor with the number of real steps in each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the tensor with the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
     """
@@ -90,11 +91,11 @@ class Unroll(Strategy):
 
     @property
     def _in_turn(self) -> bool:
-        """Check whether one record at a time is in slots."""
+        """Check whether the slots process only one record at a time."""
         return self.split_records or (self.batch_size == 1 and not self.bucket)
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
@@ -244,7 +245,7 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
     """Assign records to slots until no record is left for a free slot; with `last`, until all records have ended.
 
-    The loop visits only batches in which a slot starts a record. In the batches between these, only the segment indices
+    The loop visits only batches in which a slot starts a record. In the batches in between, only the segment indices
     change; they are filled in afterwards.
 
     Args:
