@@ -66,7 +66,7 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
     Args:
         schema: schema of the records.
         batch: mapping from field name to column, or a table; see `Writer.write_batch`.
-        cast: whether to cast numbers in arrays to the declared type, according to `cast_values`.
+        cast: whether to cast numbers in arrays to the declared type, as `cast_values` does.
 
     Raises:
         OptionError: a column has the wrong form for its field, or the columns differ in size.
@@ -475,7 +475,7 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     @abc.abstractmethod
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield pairs of the columns for the fields of `in_columns` and the number of records in them.
+        """Yield pairs: columns for the fields of `in_columns`, and the number of records in them.
 
         Raises:
             RecordError: a record does not fit its schema; positions count from the start of the source.
@@ -683,7 +683,7 @@ def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
 
 
 def check_types(table: Any, column_of: Mapping[str, str], schema: Schema) -> None:
-    """Raise `OptionError` for a column whose type no field can store, or of text whose field holds numbers or times.
+    """Raise `OptionError` for a column that its field cannot store: an unsupported type, or text for numbers or times.
 
     Args:
         table: pyarrow table or record batch.

@@ -142,7 +142,7 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if two holders of a hash have the same key, since different keys can share a hash."""
+    """Raise `DuplicateKeyError` if manifests that share a key hash also share a key, since hashes may collide."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
@@ -209,8 +209,8 @@ def commit(
         DatasetError: there are more parts than expected, or the dataset to replace or append to has changed.
         DuplicateKeyError: a key occurs in two parts, or in a part and the dataset being appended to.
         SchemaMismatchError: the parts were written with different fields.
-        OptionError: the parts were written with different options, or for a commit with `append` or `overwrite`, and
-            this one has neither; or an option of this call is invalid.
+        OptionError: the parts were written with different options; or they were written with `append` or `overwrite`,
+            and this call does not set the same option; or an option of this call is invalid.
         ShardReadError: a file of a part is missing or was changed.
         ShardWriteError: the disk is full or failed.
     """
@@ -248,7 +248,7 @@ def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: Writ
 
 
 def _check_committed(source: Source, expected: Expected, *, late: bool) -> None:
-    """Raise `DatasetNotFoundError` unless the dataset at the destination may consist of the parts, which are gone."""
+    """Raise `DatasetNotFoundError` unless the missing parts may be committed to the dataset at the destination."""
     count = len(expected) if isinstance(expected, list) else expected
     more = "" if late else "; a commit that ran before may have taken them"
     if late and is_dataset(source.destination):

@@ -1,4 +1,4 @@
-"""Writer of the `examples.csv` of a split, with the shard, index and steps of each record and the user's columns."""
+"""Writer of the `examples.csv` of a split, with the shard, index, number of steps and user columns of each record."""
 
 from __future__ import annotations
 

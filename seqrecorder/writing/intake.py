@@ -360,7 +360,7 @@ class RecordStream:
 
 
 class Waiting:
-    """Buffer that groups records into chunks, with a split name from the caller for each record.
+    """Buffer that groups records into chunks, each record with the split name that the caller gave it, if any.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -448,7 +448,7 @@ class Waiting:
         return records, splits
 
     def adapt(self, block: Block) -> None:
-        """Enlarge chunks while the encoded bytes per source stay small, if hooks run in workers."""
+        """If hooks run in workers, enlarge chunks as long as the encoded size of a source stays small."""
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
@@ -467,7 +467,7 @@ class Encoder(Protocol):
 
 
 class RecordIntake:
-    """Part of a writer that accepts records in every form, encodes them, and writes them in order.
+    """Part of a writer that accepts records in any form, encodes them, and writes them in order.
 
     After an error, it accepts no more records and nothing may be published, because buffered records are lost.
 

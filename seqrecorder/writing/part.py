@@ -137,7 +137,7 @@ class UrlParts:
             part.fetch(shards_of(part), lengths_only=True)
             require_fit(part, sizes)
 
-        in_threads(check_lengths, parts)  # each part waits for the network
+        in_threads(check_lengths, parts)  # in threads, because each part waits for the network
 
     def remove(self, taken: Sequence[bool], published: Manifest) -> None:
         """Remove the manifests of committed attempts, and their files unless the dataset uses them.
@@ -466,7 +466,7 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
 
 @attrs.define(slots=False)
 class PieceEncoder:
-    """Encoder of records, dictionaries and tables that runs in any process. It is pickled as its schema and options.
+    """Encoder of records, dictionaries and tables that runs in any process; only its schema and options are pickled.
 
     Args:
         schema: schema of the records.

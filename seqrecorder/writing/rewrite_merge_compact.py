@@ -65,7 +65,7 @@ def rewrite(
     `on_duplicate` is passed.
 
     The old files are removed once the new dataset is complete, so that no byte of a dropped record is left in the
-    directory (it may be left in free disk blocks, snapshots and backups). At a URL, the old files stay until `clean`
+    directory (bytes may be left in free disk blocks, snapshots and backups). At a URL, the old files stay until `clean`
     removes them. In the caches of readers, they stay until the caches are emptied.
 
     Args:

@@ -340,7 +340,7 @@ class EarlyUploads:
         Args:
             split: name of the split.
             name: file name of the shard, without its digest.
-            shard: writer of the shard, which knows its files.
+            shard: writer of the shard.
 
         Raises:
             ShardWriteError: the upload of an earlier shard failed.
@@ -581,7 +581,7 @@ _MISSED_BY_GROUPS = (
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share or is empty, and a single warning for all strata."""
+    """Log a warning for each split that misses its share or is empty, and one for all strata that miss their shares."""
     rule, missing = manifest.splitting, manifest.missed_shares
     why = _MISSED_BY_HASH if rule.groups is None else _MISSED_BY_GROUPS
     for name, (share, got) in missing.items():

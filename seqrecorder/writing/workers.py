@@ -206,13 +206,13 @@ class _Costs:
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers would save time if as much work follows as is done; return None until this is known."""
+        """Check whether workers would save time if the work done so far came again; return None until this is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         return self.ratio > 1 and (self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None)
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Time the encoding of a chunk, and also its copy if `pickling`, the time that it took to pickle, is known."""
+        """Time the encoding of a chunk; if the time to pickle it, `pickling`, is known, also time its copy."""
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start

@@ -111,10 +111,10 @@ class WriteOptions:
             `{"train": ..., "eval": "2026-01-01"}`.
         split_by: name of a field, or a function of a record, whose value is hashed to choose the split. Records with
             equal values always go to the same split. By default, the key field is hashed, or the position of the record
-            if the class has no key field. The value is read before `load` runs. If such groups of records are few or
-            large, splits can miss their shares by a wide margin; a warning is logged, and `manifest.missed_shares`
-            lists the splits affected. To avoid that, wrap `split_by` in `Balanced(...)`, which deals each group to the
-            split that is furthest below its share.
+            if the class has no key field. The value is read before `load` runs. If the groups of records with equal
+            values are few or large, splits can miss their shares by a wide margin; a warning is logged, and
+            `manifest.missed_shares` lists the splits affected. To avoid that, wrap `split_by` in `Balanced(...)`, which
+            deals each group to the split that is furthest below its share.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
             every stratum and of all records, within a few records. Records are dealt in order: each goes to the split
             with the largest deficit plus a random number below 1. With `split_by`, a whole group goes where its first
