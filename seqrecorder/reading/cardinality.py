@@ -21,7 +21,7 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     return records // size if drop_remainder else -(-records // size)
 
 
-_ZEROS = 1 << 12  # zeros per element before unbatching, so that the function is called rarely
+_ZEROS = 1 << 12  # zeros per element before unbatching; with so many, the function is called rarely
 
 
 def _zeros(_: Any) -> Any:

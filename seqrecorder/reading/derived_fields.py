@@ -185,7 +185,7 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
 
 
 def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
-    """Replace `next_step` and `previous_step` in an option by field names; return the option and the shifts.
+    """Replace `next_step` and `previous_step` in an option with field names; return the option and the shifts.
 
     Args:
         option: name of the option: inputs, targets or weights.
@@ -412,7 +412,7 @@ class Observed(Derivation):
         mask = Field(self.name, self.name, field.kind, element_type("float32"), field.shape, align=field.group)
         return field, mask
 
-    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - a parameter of all derivations
         """Return the column and the columns derived from it (see `Derivation`)."""
         import tensorflow as tf
 

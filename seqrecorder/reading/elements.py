@@ -1,4 +1,4 @@
-"""`Elements`: the fields that `read` must parse, and the structure of its elements.
+"""`Elements`, the fields that `read` must parse and the structure of its elements.
 
 Derived fields are in `derived_fields`, masks and sample weights in `masks_and_weights`.
 """
@@ -162,7 +162,7 @@ class Elements:
     """Fields to parse and derive for elements, and the function that builds elements from them.
 
     Attributes:
-        stored: fields to parse, all at one rate.
+        stored: fields to parse, without rates (see `Schema.in_one_rate`).
         derivations: derivations from these fields, in order of application.
         images: mapping from image tensor to its decoder; images stay encoded until an element is complete.
         shape: function that builds an element from the tensors of a strategy.
@@ -255,7 +255,7 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Build the function that converts the tensors of a strategy, all at one rate, to an element.
+    """Build the function that restores rates in the tensors of a strategy (see `_cut_apart`) and forms an element.
 
     Args:
         schema: fields of the records.
@@ -332,7 +332,7 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
 
 @functools.lru_cache
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
-    """Create a subclass of a record class whose instances contain tensors under these names.
+    """Create a subclass of a record class whose instances contain tensors under the given names.
 
     `tf.nest` flattens and rebuilds attrs classes by position. The subclass needs its own `__init__` for that, because
     the one of the record class converts and validates values, and takes fields that are not stored.

@@ -150,7 +150,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _describe(other: Any, first: Any) -> str:
-    """Describe how an element spec differs from the first one, by the names of dictionaries."""
+    """Describe how an element spec differs from the first one; name the differing entries if both are dictionaries."""
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return f"{other} instead of {first}"
     names = [f"no {name!r}" for name in first.keys() - other.keys()]

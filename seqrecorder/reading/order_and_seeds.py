@@ -311,7 +311,7 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
 
     Args:
         length: name of an alignment group, or a combination of several groups.
-        lengths: lengths of the records, int64 arrays or tensors, by alignment group.
+        lengths: mapping from alignment group to the lengths of the records, int64 arrays or tensors.
         xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]
@@ -724,7 +724,7 @@ class _Files:
         ahead = self._sizes.max() * self.origin.mean_bytes <= _CYCLE * _SHARE_BYTES
         files = tf.data.Dataset.range(first, first + count)
         windows = interleaved(files, read, cycle=count, parallel=cores() if ahead else None)
-        if not self._is_sorted:  # files yield one record at a time, in order, which is moved instead of copied
+        if not self._is_sorted:  # the files take turns record by record, and records are moved, not copied
             return windows.unbatch().batch(self.options.window)
 
         def in_order(*parts: Any) -> tuple[Any, ...]:

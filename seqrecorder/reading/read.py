@@ -129,7 +129,7 @@ def read(
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
         targets: targets of `model.fit`, in the same form. Elements become `(inputs, targets, sample_weight)`. A target
             with one float or bool per step gets the shape `(B, T, 1)`.
-        weights: field with a weight per record or step, `sr.next_step("w")` for such targets, or a tuple to multiply.
+        weights: field with a weight per record or step, `sr.next_step("w")` for next steps, or a tuple to multiply.
             They multiply the default float32 weights: 0 for padding and None, otherwise 1. False means no weights.
         class_weight: mapping from class to a factor for sample weights, such as `{3: 5.0}`; targets must be classes.
         missing: `"mask"` replaces NaN with 0 in dense float fields and adds `<field>_observed`; a mapping names fields.
@@ -147,7 +147,7 @@ def read(
         check: checks before the first record: `manifest` (sizes, lengths, frames), `full` (also all digests) or `none`
             (see "What reading checks").
         on_corrupt: `error`, or `skip` to log damaged records and leave them out (see "Reading what is left").
-        unknown: any other keyword raises an error; for an option of a strategy, the error tells where to pass it.
+        unknown: any other keyword raises an error; for an option of a strategy, the error says where to pass it.
 
     Returns:
         A `tf.data.Dataset` without Python functions, so it can be checkpointed, saved and distributed. Its cardinality

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 PLANNED_RECORDS = 2048
-"""Records planned at a time, unless a strategy sorts larger windows."""
+"""Number of records to plan at a time, unless a strategy sorts larger windows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +99,7 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """All possible results of `width`, if they are known and few; otherwise empty."""
+        """All possible results of `width` if they are known and few, otherwise an empty sequence."""
         return ()
 
 
@@ -585,8 +585,8 @@ class Bucket(BatchesByLength):
             fill a batch. If lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
         buckets: maximum number of buckets if `boundaries` are computed.
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
-            last bucket is padded to the longest record. This gives few distinct shapes, and so few retracings of a
-            model.
+            last bucket is padded to the longest record. This gives few distinct shapes, and therefore few retracings of
+            a model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
         length_field: name of the feature list that determines the length, or names of several lists with different
             lengths (`align=`), such as `("source", "target")`; None for the first alignment group.
@@ -840,7 +840,7 @@ def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
     Args:
         starts: int64, `(m,)`: first row of each batch.
         sizes: int64, `(m,)`: rows of each batch.
-        turn: window of the batches; it determines the order.
+        turn: window of the batches, which determines the order.
     """
     import tensorflow as tf
 

@@ -97,7 +97,7 @@ class Crop(PaddedBatches):
             return values
 
         batches, make = self._batches(feed, group), lambda *batch: feed.shape(parse(*batch))
-        if feed.origin.window(2) == 1:  # records of 8 MiB and more on average, whose crops may be alike in shape
+        if feed.origin.window(2) == 1:  # records have 8 MiB or more on average; crops may have the same shape
             crops = tf.nest.flatten(Traced.of(parse, batches.element_spec).spec)
             if all(part.shape[1:].is_fully_defined() for part in crops):
                 batches, make = self._batches(feed, group, parse), feed.shape

@@ -206,7 +206,7 @@ def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.
         middle = (low + high + 1) // 2
         low, high = (middle, high) if int(np.minimum(most, middle).sum()) >= middle * groups else (low, middle - 1)
     places = np.minimum(most, low)
-    over = int(places.sum()) - low * groups  # fewer than `groups`, or one more batch would be possible
+    over = int(places.sum()) - low * groups  # fewer than `groups`; otherwise one more batch would be possible
     places[np.argsort(-places, kind="stable")[:over]] -= 1
     return low, places
 

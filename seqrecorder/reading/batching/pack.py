@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _CLASS = 16
-"""Divisor of the classes of lengths: those of a class differ by at most 1/16, and each length up to 31 has its own."""
+"""Divisor that sets the classes of lengths: those of a class differ by at most 1/16; up to 31, each has its own."""
 
 
 def length_classes(length: int) -> list[int]:
@@ -98,7 +98,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 
 
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
-    """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
+    """Assign segments, each of several sequences, to few rows, by first-fit in the best of three orders.
 
     Each segment goes to the first row with room for all of its sequences. The share of a sequence is its length divided
     by the length of its row. Three orders of segments are tried: stream order, descending by largest share, and
@@ -189,7 +189,8 @@ class Pack(Strategy):
     Feature lists are `(B, length, ...)`, padded at the end of a row with zeros or empty text. Batches also contain
     these int64 tensors:
 
-    - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
+    - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second and so on; 0 for
+      padding.
     - `positions` `(B, length)`: position of a step in its segment, counting from 0; 0 for padding.
     - `sequence_length` `(B,)`: number of real steps in a row.
     - `segment_count` `(B,)`: number of segments in a row.
@@ -513,7 +514,7 @@ def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key
     """Rank the rows; return the rank of the row of each segment, and the number of rows to emit.
 
     Only whole batches are emitted. Rows with leftover segments come first, so that no segment waits for long, and then
-    the fullest rows. The remaining rows are ranked after these.
+    the fullest rows. All remaining rows come last.
 
     Args:
         row: int64, `(n,)`: row of each segment.

@@ -69,7 +69,7 @@ def advise_dropping(schema: Schema, names: Collection[str]) -> str:
 
 
 def lists_to_cut(schema: Schema, *, several: bool = False) -> list[str]:
-    """List the names of feature lists that are neither sparse nor ragged, of their first alignment group or of all."""
+    """List feature lists that are neither sparse nor ragged; unless `several`, only those aligned with the first."""
     lists = [field for field in schema.fields if field.is_list and field.sparse is None and not field.is_ragged]
     return [field.name for field in lists if several or field.group == lists[0].group]
 
@@ -116,7 +116,7 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Decode the buffer from the first to the last of these steps, and gather them (see `Steps.gather`).
+        """Decode the buffer from the first to the last of the given steps, and gather them (see `Steps.gather`).
 
         If rows are far apart, each is decoded separately.
         """
@@ -130,7 +130,7 @@ class StoredSteps:
         return tf.cond(near, functools.partial(self._decode, positions), each)
 
     def _span(self, positions: Any) -> tuple[Any, Any]:
-        """Locate the first and the last of the positions that the record has."""
+        """Return the first of the positions that the record has, and the end of the last one."""
         import tensorflow as tf
 
         inside = positions < self.size

@@ -52,7 +52,7 @@ class Feed:
     Attributes:
         origin: shards to read.
         parser: parser of the requested fields.
-        shape: function that converts the dictionary of tensors of a strategy to an element, as the last stage.
+        shape: function that, as the last stage, converts the dictionary of tensors of a strategy to an element.
         options: order, epochs and sharding of the stream.
         left_out: mapping from reason to the number of records left out per epoch. A strategy adds to it while it reads
             or plans, if the lengths are known.
@@ -523,7 +523,7 @@ def fit_lengths(
 class Single(Strategy):
     """Strategy that reads single records; the common options have no effect."""
 
-    def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
+    def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - a parameter of all strategies
         """Return None, because single records contain only their fields."""
         return None
 

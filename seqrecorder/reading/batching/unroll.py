@@ -94,7 +94,7 @@ class Unroll(Strategy):
         """Check whether the slots process only one record at a time."""
         return self.split_records or (self.batch_size == 1 and not self.bucket)
 
-    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
+    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - a parameter of all strategies
         """Describe the tensors that batches contain in addition to fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
@@ -195,7 +195,7 @@ class Unroll(Strategy):
         slot, index = indices // tf.maximum(batches, 1), indices % tf.maximum(batches, 1)
         first = slot * total // self.batch_size + index * self.length
         stop = (slot + 1) * total // self.batch_size
-        least = total // self.batch_size  # a part has these steps or one more, which may need one more segment
+        least = total // self.batch_size  # each part has this many steps or one more, which may need one more segment
         more = tf.where((least % self.length == 0) & (self.tail == "drain"), total - self.batch_size * least, 0)
 
         def before(slot: Any) -> Any:
