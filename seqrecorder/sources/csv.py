@@ -33,7 +33,7 @@ def advice_on_width(header: str, more: int) -> str:
 
 
 class Row(dict[str, str]):
-    """Row of a CSV file: a dictionary of column name to text, which also accepts column positions as keys.
+    """Row of a CSV file: a dictionary from column name to text, which also accepts column positions as keys.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]

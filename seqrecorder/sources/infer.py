@@ -168,7 +168,7 @@ def _head(table: Table, names: Sequence[str], rows: int) -> list[Any]:
 
 
 def _with_codes(source: Any, table: Any) -> tuple[Any, Sequence[str]]:
-    """Read a column of numbers as text if one has leading zeros, as in the code 01234; also name these columns.
+    """Read number columns with leading zeros, as in the code 01234, as text; also return the names of these columns.
 
     Args:
         source: source of the table; only CSV files have such numbers.

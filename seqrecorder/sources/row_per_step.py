@@ -153,7 +153,7 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _words(table: Any, keys: Sequence[str]) -> Words:
-    """Pack the keys into few 64-bit words that sort in the same order; also return the number of used bits of each."""
+    """Pack the keys into a few 64-bit words that sort in the same order, with the number of bits used in each."""
     words: Words = []
     for name in keys:
         ranks = ranks_of(name, table[name])

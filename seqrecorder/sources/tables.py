@@ -73,7 +73,7 @@ def table_of_files(
         types: mapping from column name to pyarrow type, for text files.
         skip: whether to leave out rows of text files that cannot be converted; the table lists them in `left_out`.
         cast: whether integers of a CSV may be written as whole floats, such as `2.0`.
-        merge: whether to convert all batches of a column to a common type, exactly.
+        merge: whether to convert all batches of a column exactly to a common type.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -553,7 +553,7 @@ def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None,
             kind = pa.float64()
         elif unit in ("Y", "M"):
             kind = pa.date64()  # a marker for `_value_of_text`, used by no other field
-        elif unit in ("W", "h", "m"):  # Arrow lacks these units; times finer than the unit raise later
+        elif unit in ("W", "h", "m"):  # Arrow lacks these units; times finer than the unit raise an error later
             kind = pa.timestamp("s", field.element.zone)
         else:
             kind = arrow_type(field.element, field.name)
