@@ -403,7 +403,7 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records with snapshots before the caller's code runs; if one cannot be copied, the buffer is full."""
+        """Replace records with snapshots before the caller's code runs; if this fails, treat the buffer as full."""
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])

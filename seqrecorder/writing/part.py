@@ -279,8 +279,8 @@ def write_part(
         destination: directory or URL of the dataset, as for `write`; the same for all parts.
         part: number or name of the part; a string of digits counts as a number.
         schema: the record class, as for `write`; required if the part may have no records.
-        skip_finished: whether to keep the part and read no records if it is already complete, for restarted jobs. A
-            part with a schema other than `schema` is written again.
+        skip_finished: whether to keep the part and read no records if it is already complete, which is useful for
+            restarted jobs. A part with a schema other than `schema` is written again.
         **options: the fields of `WriteOptions`, the same for all parts. Pass `metadata` and `assets` to `commit`.
             `csv`, `stats`, `stratify` and `Balanced` are not supported, because they need all records in one process.
             With `append` or `overwrite`, the destination may contain a dataset; pass the same option to `commit`.

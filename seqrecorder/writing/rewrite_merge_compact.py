@@ -183,7 +183,7 @@ def merge(
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
             `splits`, records are assigned to new splits. Otherwise, if all datasets have the same splitting rule
             (shares, seed, `split_by`, `stratify`, `time`), the new dataset inherits it for later appends. If only some
-            records of a dataset are merged, the counts of its strata are not inherited.
+            records of a dataset are merged, no counts of strata are inherited.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.
