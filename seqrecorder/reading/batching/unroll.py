@@ -51,13 +51,13 @@ class Unroll(Strategy):
     and zeros or empty text everywhere. Records without steps are left out.
 
     With `split_records=True`, all slots read parts of one record in parallel: slot n of B starts at step `n * T // B`
-    of a record of T steps. So one long text gives full batches. All slots start the next record together; until then, a
-    slot whose part has ended is empty. `segment_index` numbers the segments of the whole record, starting in the first
-    part, and `segment_count` is their total number; with `tail="drop"`, both leave out the segments that are not read.
-    The number of batches is known in advance.
+    of a record of T steps, so that one long text gives full batches. All slots start the next record together; until
+    then, a slot whose part has ended is empty. `segment_index` numbers the segments of the whole record, starting in
+    the first part, and `segment_count` is their total number; with `tail="drop"`, both leave out the segments that are
+    not read. The number of batches is known in advance.
 
-    Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint contains at most one window of serialized records, and the records in the slots. With
+    Records are planned and parsed in windows of 1,024 records (or 16 MiB); a record that continues in the next window
+    is parsed again. A checkpoint contains at most one window of serialized records, and the records in the slots. With
     several slots and without `split_records`, the number of batches depends on the order of the records, so the
     cardinality is unknown: for `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the matching layer, and `seqrecorder.next_step` selects the targets of a language
@@ -68,9 +68,9 @@ class Unroll(Strategy):
         length: number of steps in a segment; each segment is one row of the batch.
         tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` goes on with empty
             slots until all records have ended; `"drop"` ends the epoch before the first batch with an empty slot.
-        bucket: whether to start the records of a window (1,024 or 16 MiB) in descending order of their number of
-            segments, instead of in stream order. Records that start together then end together, and no long record runs
-            alone at the end, so few segments are empty.
+        bucket: whether to start the records of a window (1,024 records or 16 MiB) in descending order of their number
+            of segments, instead of in stream order. Records that start together then end together, and no long record
+            runs alone at the end, so few segments are empty.
         split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
             leaves out records with fewer steps than slots, and ends each record before its first batch with an empty
             slot.

@@ -45,7 +45,7 @@ def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> ND
 
 @attrs.frozen
 class Window(Strategy):
-    """Batches of sliding windows of `length` steps, cut from all feature lists alike and never across records.
+    """Batches of sliding windows of `length` steps, cut in the same way from all feature lists, never across records.
 
     A window starts every `shift` steps and contains every `stride`-th step, as in `tf.data.Dataset.window`, where
     `length` is called `size`. Windows come record by record; if records are shuffled, the windows of up to 256 records
