@@ -297,9 +297,9 @@ class Writer(Generic[R]):
 
     Raises:
         DatasetExistsError: the destination exists and may not be overwritten, or it appeared during the write.
-        ChangedError: at the end of the block, because another process has changed the dataset to overwrite or append
-            to; the version of the other process stays.
-        DatasetError: in `write_all`, because the dataset to overwrite has changed since a selection was made from it.
+        ChangedError: at the end of the block, another process has changed the dataset to overwrite or append to; the
+            version of the other process stays.
+        DatasetError: in `write_all`, the dataset to overwrite has changed since a selection was made from it.
         OptionError: an option is invalid, or the destination is not a path.
     """
 
