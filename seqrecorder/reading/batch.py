@@ -102,7 +102,7 @@ def batch(
 
     Raises:
         OptionError: elements are not dictionaries of dense tensors, or options contradict each other.
-        tf.errors.InvalidArgumentError: while iterating: the sequences of an element differ in length, or are too long.
+        tf.errors.InvalidArgumentError: while iterating, the sequences of an element differ in length, or are too long.
     """
     import tensorflow as tf
 

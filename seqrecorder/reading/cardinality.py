@@ -59,7 +59,7 @@ def counted(dataset: Any, count: int) -> Any:
 
 
 def _blank(spec: Any) -> Any:
-    """Build an element of zeros for a spec; dimensions of unknown size are 0."""
+    """Build an element of zeros for a spec, with size 0 in dimensions of unknown size."""
     import tensorflow as tf
 
     if isinstance(spec, tf.SparseTensorSpec):

@@ -70,7 +70,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths of a tensor's second dimension; None if that dimension is not padded."""
+    """Return the name of the lengths of a tensor's second dimension, or None if that dimension is not padded."""
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -228,7 +228,7 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
-    """Look up the class weight of each value of a target; 1 for classes without a weight.
+    """Look up the class weight of each value of a target, which is 1 for classes without a weight.
 
     >>> import tensorflow as tf
     >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
@@ -244,7 +244,7 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
 
     Raises:
         OptionError: the values are not classes, or `class_weight` has a class that one-hot values or bools cannot have.
-        tf.errors.InvalidArgumentError: while iterating: a row has several classes.
+        tf.errors.InvalidArgumentError: while iterating, a row has several classes.
     """
     import tensorflow as tf
 

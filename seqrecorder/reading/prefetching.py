@@ -54,7 +54,7 @@ def map_batches(
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Compute an upper bound on the bytes of an element, not counting text itself; infinity for ragged tensors.
+    """Compute an upper bound on the bytes of an element, not counting text itself, or infinity for ragged tensors.
 
     Args:
         spec: structure, shapes and dtypes of the element.

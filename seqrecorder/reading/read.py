@@ -159,9 +159,9 @@ def read(
         ShardReadError: a shard is missing or truncated, or has a different compression.
         OptionError: an option is invalid, or contradicts another.
         RecordError: one of the first records of bare shards does not match the class.
-        tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is wrong; the
+        tf.errors.InvalidArgumentError: while iterating, a record is damaged, or the number of records is wrong; the
             message names the shard, the record, the byte and the command to run next.
-        tf.errors.NotFoundError: while iterating: a shard is gone, for example after an overwrite.
+        tf.errors.NotFoundError: while iterating, a shard is gone, for example after an overwrite.
     """
     import tensorflow as tf
 

@@ -107,8 +107,8 @@ def read_records(
     Raises:
         DatasetNotFoundError: there is no such dataset, split or file. Like all errors about files and options, it is
             raised by the call itself, before iterating.
-        RecordError: while iterating: a record cannot be decoded.
-        ShardReadError: while iterating: a shard is damaged.
+        RecordError: while iterating, a record cannot be decoded.
+        ShardReadError: while iterating, a shard is damaged.
     """
     if isinstance(path, Selection) and rows_of(path).whole_splits() is None:
         if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):

@@ -74,7 +74,7 @@ class Feed:
         return records if deal is None or records < 0 else len(range(records)[deal])
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
-        """Return the lengths of this reader's records; None if they are not stored and `parse` is False."""
+        """Return the lengths of this reader's records, or None if they are not stored and `parse` is False."""
         groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
@@ -85,7 +85,7 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return the mask of this reader's records within the limits; None if that requires parsing them."""
+        """Return the mask of this reader's records within the limits, or None if that requires parsing them."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -124,7 +124,7 @@ class Feed:
         return cropped
 
     def spans(self, group: RecordLength) -> NDArray[np.int64] | None:
-        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`; None if there are none."""
+        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`, or None if there are none."""
         spans, keep = self.options.spans, self._masks(attrs.evolve(self.options, group=group))
         if spans is None or keep is None:
             return None
@@ -322,7 +322,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches contain in addition to fields and lengths; None for single records."""
+        """Describe the tensors that batches add to fields and lengths; return None for single records."""
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:

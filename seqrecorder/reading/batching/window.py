@@ -165,7 +165,7 @@ class Window(Strategy):
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
-        """Return the last step at which a window with a full horizon can start; negative if there is none."""
+        """Return the last step at which a window with a full horizon can start, or a negative number if none can."""
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     @property
