@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def advice_on_width(header: str, more: int) -> str:
-    """Write advice on a row with `more` extra columns: another separator, or row names; empty if neither is likely."""
+    """Write advice on a row with `more` extra columns, or return "" if no separator or row names explain them."""
     mark = next((mark for mark in ";\t|" if mark in header), "")
     frame = f" (columns between {mark!r}? give the frame of pandas.read_csv(sep={mark!r}, decimal=','))"
     names = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"

@@ -574,7 +574,7 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Compare each row with the previous row: True if a named column differs; NaN equals NaN."""
+    """Check for each row but the first whether a named column differs from the previous row; NaN equals NaN."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))

@@ -512,7 +512,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Compute the ratio of the sizes of two features; 0 if it is not the same integer in all records."""
+    """Compute the ratio of the sizes of two features, or 0 if it is not the same integer in all records."""
     both = (sizes != ABSENT) & (of != ABSENT)
     positive = both & (of > 0)
     if np.unique(of[positive]).size < _LENGTHS:
