@@ -1,4 +1,4 @@
-"""Reading: streams of records from shards, the batches built from them, and plans of such batches.
+"""Reading: streams of records from shards, the batches built from them, and plans of the batches.
 
 Shards, manifests and selections are in `seqrecorder.dataset`.
 """

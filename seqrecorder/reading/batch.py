@@ -1,4 +1,4 @@
-"""`batch`: apply a strategy to any `tf.data.Dataset` of dictionaries, for example after `map` and `filter`.
+"""`batch`, which applies a batching strategy to any `tf.data.Dataset` of dictionaries, for example after `map`.
 
 Datasets on disk are batched by `seqrecorder.read`.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.order_and_seeds import RecordLength
 
 _AHEAD = 2
-"""Batches that are prefetched."""
+"""Number of batches to prefetch."""
 
 
 def batch(
@@ -76,20 +76,20 @@ def batch(
     dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names it, or if
     its first dimension equals that of a sequence named in `length`. All other tensors are context values.
 
-    Elements are serialized on the way. This takes more processor time than `bucket_by_sequence_length`, and many times
-    that of `read`, so use `read` for data that need no `map` or `filter` first. About 2,000 elements are kept in
-    memory. Strategies that need all lengths in advance iterate over the dataset once more: `Bucket` with computed
+    Elements are serialized in the process. This takes more processor time than `bucket_by_sequence_length`, and many
+    times as much as `read`, so use `read` for data that need no `map` or `filter` first. About 2,000 elements are kept
+    in memory. Strategies that need all lengths in advance iterate over the dataset once more: `Bucket` with computed
     boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
 
     Args:
         dataset: `tf.data.Dataset` of dictionaries of tensors.
         strategy: batching strategy, such as `Bucket(64)`.
         length: name of the sequence that determines the length of an element; all sequences must be equally long. Or
-            names of several sequences with different lengths: the strategy's `length_of` selects the longest or the
-            sum, and all other sequences must be as long as the first one named.
-        shuffle: size of the shuffle window, in elements; 0 keeps the order. Pass 1 if the elements are shuffled
-            already: then only the batches of a strategy that sorts by length are put in random order.
-        seed: seed of the shuffled order, and of the draws of `Crop` and `Window`.
+            names of several sequences with different lengths: the length is then the longest or the sum, as the
+            strategy's `length_of` says, and all sequences that are not named must be as long as the first one named.
+        shuffle: size of the shuffle window, in elements; 0 keeps the order. Pass 1 if the elements are already
+            shuffled: then only the batches of a strategy that sorts by length are put in random order.
+        seed: seed of the shuffled order, and of the random draws of `Crop` and `Window`.
         inputs: inputs of `model.fit`; see `read`.
         targets: targets of `model.fit`; see `read`.
         weights: names of fields with sample weights; see `read`.
@@ -102,7 +102,7 @@ def batch(
 
     Raises:
         OptionError: elements are not dictionaries of dense tensors, or options contradict each other.
-        tf.errors.InvalidArgumentError: while iterating: the sequences of an element differ in length, or are too long.
+        tf.errors.InvalidArgumentError: while iterating, the sequences of an element differ in length, or are too long.
     """
     import tensorflow as tf
 
@@ -147,8 +147,8 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
         lengths: names of the sequences that determine the length.
 
     Raises:
-        OptionError: elements are not dictionaries of dense tensors, or there is no sequence of that name.
-        SchemaError: a field cannot have such a dtype or name.
+        OptionError: elements are not dictionaries of dense tensors, or one of `lengths` is not the name of a sequence.
+        SchemaError: a tensor has a dtype or a name that a field cannot have.
     """
     import tensorflow as tf
 
@@ -191,7 +191,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
 
 @attrs.frozen(slots=False)
 class _ElementOrigin(Origin):
-    """Origin whose records are the elements of a `tf.data.Dataset` instead of shards."""
+    """Origin whose records are the elements of a `tf.data.Dataset` instead of those of shards."""
 
     dataset: Any = attrs.field(kw_only=True, eq=False)
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)

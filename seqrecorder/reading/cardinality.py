@@ -1,6 +1,6 @@
-"""Cardinality: the number of batches that `read` tells `tf.data`, so that Keras can show how far an epoch is.
+"""Cardinality, the number of batches that `read` reports to `tf.data`, so that Keras can show the progress of an epoch.
 
-`plan` computes the number where only the lengths of the records tell it.
+If the number depends on the lengths of the records, `plan` computes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     return records // size if drop_remainder else -(-records // size)
 
 
-_ZEROS = 1 << 12  # zeros per element before unbatching, so that the function is called rarely
+_ZEROS = 1 << 12  # zeros per element before unbatching; with so many, the function is called rarely
 
 
 def _zeros(_: Any) -> Any:
@@ -59,7 +59,7 @@ def counted(dataset: Any, count: int) -> Any:
 
 
 def _blank(spec: Any) -> Any:
-    """Build an element of zeros for a spec; dimensions of unknown size are 0."""
+    """Build an element of zeros for a spec, with size 0 in dimensions of unknown size."""
     import tensorflow as tf
 
     if isinstance(spec, tf.SparseTensorSpec):
@@ -77,7 +77,7 @@ def with_cardinality(batches: Batches, epochs: int | None, where: str, *, known:
     """Set the number of batches of all epochs, if it is known.
 
     Raises:
-        OptionError: an endless iteration would be of empty epochs.
+        OptionError: the iteration is endless, and its epochs are empty.
     """
     if epochs is None and batches.count == 0:
         raise OptionError(f"epochs=None: {where} has empty epochs, so an endless iteration would never yield a batch")

@@ -1,4 +1,4 @@
-"""Fields computed while reading: shifted steps, normalized values, vocabulary ids, masks of missing values.
+"""Fields computed while reading: shifted steps, normalized values, vocabulary ids, and masks of missing values.
 
 The structure of elements is in `elements`, masks and sample weights in `masks_and_weights`.
 """
@@ -53,12 +53,12 @@ def next_step(field: str | Sequence[str]) -> Shifted:
     [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
     The next step is taken from the stored record, even if a segment, window or crop ends before it, or if `steps` or
-    `too_long` cut it off. If `steps` or `Crop` has a stride, the next step is a stride away; `Window` with a stride
-    refuses next steps. The last step of a record has no next step: the value there is zero (empty text), and its sample
-    weight as a target is 0.
+    `too_long` cut it off. If `steps` or `Crop` has a stride, the next step is one stride away; `Window` with a stride
+    does not support next steps. The last step of a record has no next step: the value there is zero (or empty text),
+    and its sample weight as a target is 0.
 
     Args:
-        field: name of a feature list without ragged steps, or several names for a tuple.
+        field: name of a feature list without ragged steps, or several names to select a tuple of fields.
     """
     return _shifted("next_step", field, 1, None)
 
@@ -83,8 +83,9 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     At the start of a segment, window or crop, the previous step is taken from the stored record.
 
     Args:
-        field: name of a feature list without ragged steps, or several names for a tuple.
-        start: value before the first step of a record, broadcast to the shape of a step. None for zero (empty text).
+        field: name of a feature list without ragged steps, or several names to select a tuple of fields.
+        start: value before the first step of a record, broadcast to the shape of a step. None means zero, or empty
+            text.
     """
     return _shifted("previous_step", field, -1, start)
 
@@ -98,7 +99,7 @@ def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
 
 @attrs.frozen
 class Shift(Derivation):
-    """Derivation of the next (`by` is 1) or previous (-1) step of a feature list; next steps have a mask `real`."""
+    """Derivation of the next (`by` is 1) or previous (-1) step of a feature list; next steps have a mask, `real`."""
 
     looks_around: ClassVar[bool] = True
 
@@ -167,7 +168,7 @@ class Shift(Derivation):
 
 
 def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
-    """Convert a word to its id; return it unchanged if it is no word, or if there is no vocabulary.
+    """Convert a word to its id; return a value unchanged if it is not text, or if there is no vocabulary.
 
     Raises:
         OptionError: the vocabulary does not contain the word.
@@ -184,7 +185,7 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
 
 
 def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
-    """Replace `next_step` and `previous_step` in an option by field names; return the option and the shifts.
+    """Replace `next_step` and `previous_step` in an option with field names; return the option and the shifts.
 
     Args:
         option: name of the option: inputs, targets or weights.
@@ -192,7 +193,7 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
         vocabulary: mapping from field to the vocabulary of its start value.
 
     Raises:
-        OptionError: several fields are listed where one is expected, or a start is not in the vocabulary.
+        OptionError: several fields are listed where one is expected, or a start value is not in the vocabulary.
     """
 
     def started(shift: Shift) -> Shift:
@@ -261,8 +262,8 @@ class DerivedFields:
             missing: treatment of NaN; see `read`.
             vocabulary: mapping from field to its `Vocabulary`; see `read`.
             normalize: statistics to normalize fields with; see `read`.
-            normalize_targets: whether to normalize targets as well.
-            horizons: source field of each tensor that the strategy adds, by tensor name (see `Carried.names`).
+            normalize_targets: whether to normalize targets, too.
+            horizons: mapping from each tensor that the strategy adds to its source field (see `Carried.names`).
 
         Raises:
             SchemaError: an option names a field that does not exist.
@@ -296,7 +297,7 @@ class DerivedFields:
                 raise OptionError(f"normalize: statistics by {scale.beside!r}, a target, would hide it: pass others")
         if normalize_targets and normalize is None:
             raise OptionError("normalize_targets: goes with normalize, the statistics to use")
-        if normalize is not None and not scales and None not in scaled:  # None for a name that `Elements` may refuse
+        if normalize is not None and not scales and None not in scaled:  # None for a name that `Elements` may reject
             listed = ", ".join(sorted(map(str, scaled)))
             raise OptionError(
                 f"normalize: expected statistics of a field that is read, of {listed[:200] or 'none'}. "
@@ -304,7 +305,7 @@ class DerivedFields:
                 "normalize={'sound': stats['sound']}. Targets stay as stored without normalize_targets=True"
             )
         stored = ("weights",) if normalize_targets else ("targets", "weights")
-        # If a normalized input is also a target or weight, that needs a copy that stays as stored.
+        # If a normalized input is also a target or weight, the target or weight needs a copy that stays as stored.
         copies = {name: f"as_stored({name})" for name in scales if any(name in used[option] for option in stored)}
         masks |= {copy: Observed(copy) for name, copy in copies.items() if name in masks and is_float(schema[name])}
         for option in stored:
@@ -335,12 +336,12 @@ class DerivedFields:
         return derived_schema(chosen, derivations_of(chosen, self.derivations))
 
     def made_of(self, wanted: Schema) -> set[str]:
-        """Return the names of the stored fields from which these fields are derived."""
+        """Return the names of the stored fields from which the wanted fields are derived."""
         sources = sources_of(self.derivations)
         return {sources.get(field.name, field.name) for field in wanted.fields}
 
     def of_fields(self, wanted: Schema) -> tuple[Schema, list[Derivation]]:
-        """Return the stored fields from which these are derived, and the derivations to apply."""
+        """Return the stored fields from which the wanted fields are derived, and the derivations to apply."""
         names = self.made_of(wanted)
         used = derivations_of(self.stored.select(names), self.derivations)
         stored = self.stored.select([*names, *(each.beside for each in used if each.beside is not None)])
@@ -350,7 +351,7 @@ class DerivedFields:
         """Map each target to the names of its masks, which are 0 or False for entries to ignore.
 
         Args:
-            carried: mapping from tensor that the strategy adds to its source field (see `Carried.names`).
+            carried: mapping from each tensor that the strategy adds to its source field (see `Carried.names`).
 
         Raises:
             OptionError: a target with missing values has ragged steps.
@@ -382,7 +383,7 @@ def _observed(shift: Shift, mask: Observed) -> Shift:
 
 @attrs.frozen
 class Observed(Derivation):
-    """Derivation that replaces NaN in a float field by 0 and adds a float32 mask: 1 for observed, 0 for missing values.
+    """Derivation that replaces NaN in a float field with 0 and adds a float32 mask: 1 for observed values, otherwise 0.
 
     The mask has the shape of the field. It is float because models concatenate it to the values, multiply by it, or use
     it as sample weights.
@@ -411,7 +412,7 @@ class Observed(Derivation):
         mask = Field(self.name, self.name, field.kind, element_type("float32"), field.shape, align=field.group)
         return field, mask
 
-    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - a parameter of all derivations
         """Return the column and the columns derived from it (see `Derivation`)."""
         import tensorflow as tf
 
@@ -462,7 +463,7 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
         normalize: statistics of a dataset, or mapping from field to statistics; None for no normalization.
 
     Raises:
-        OptionError: an argument has the wrong type, or a field is mapped twice.
+        OptionError: an argument has the wrong type, or a field has both a vocabulary and statistics.
         SchemaError: an option names a field that does not exist.
     """
     whole = getattr(normalize, "normalizers", None)
@@ -560,7 +561,7 @@ class OutputOptions:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Mapping from each tensor of image sizes to its image tensor, by name."""
+        """Mapping from the name of each tensor of image sizes to the name of its image tensor."""
         return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`Elements`: the fields that `read` must parse, and the structure of its elements.
+"""`Elements`, the fields that `read` must parse and the structure of its elements.
 
 Derived fields are in `derived_fields`, masks and sample weights in `masks_and_weights`.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-# Ends of the names of tensors that batches have with an option only.
+# Name suffixes of tensors that batches contain only with a certain option or strategy.
 _ADDED_BY = {
     "the strategy's mask_name=": ("mask",),
     "the strategy's seed_name=": ("seed",),
@@ -39,14 +39,14 @@ _ADDED_BY = {
 
 
 def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
-    """Select the fields to parse or derive, and check the names in elements.
+    """Select the fields to parse or derive, and check the names that elements contain.
 
     Args:
         options: form of the elements.
         chosen: fields that the option `fields` selects.
 
     Raises:
-        SchemaError: there is no field of that name.
+        SchemaError: an option names a field that does not exist.
         OptionError: a name is unknown, or is used twice.
     """
     derived, schema = options.derived, options.derived.schema
@@ -71,7 +71,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
             continue
         base = name if name in _field_names(schema) else flags.get(name, name)
         if base not in _field_names(schema):
-            # A name with a slash is one that `predict` adds for itself.
+            # Names with a slash are those that `predict` adds for its own use.
             everything = [*_field_names(schema), *flags, *(each for each in carried_names if "/" not in each)]
             adding = [option for option, ends in _ADDED_BY.items() if name.endswith(ends)]
             advice = f", which {adding[0]} adds" if adding and type(options.strategy).__name__ not in adding else ""
@@ -130,7 +130,7 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
 
 
 def _verb_and_advice(schema: Schema, advice: str) -> tuple[str, str]:
-    """Return the verb after the name of a schema, and what to do about a field's name."""
+    """Return the verb that follows the name of a schema, and advice on changing the name of a field."""
     return ("have", "drop or rename it in `.map()` first") if schema.name == ELEMENTS else ("has", advice)
 
 
@@ -149,7 +149,7 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
-    """Map lengths, masks and other tensors of steps, by name, to their alignment groups, without the first group."""
+    """Map the names of lengths, masks and other tensors of steps to alignment groups, leaving out the first group."""
     groups = schema.groups[1:] if options.carried else ()
     counts = {name(group): group for group in groups for name in (length_name, splits_name)}
     masks = {mask_of(group, schema, options): group for group in groups}
@@ -162,7 +162,7 @@ class Elements:
     """Fields to parse and derive for elements, and the function that builds elements from them.
 
     Attributes:
-        stored: fields to parse, all at one rate.
+        stored: fields to parse, without rates (see `Schema.in_one_rate`).
         derivations: derivations from these fields, in order of application.
         images: mapping from image tensor to its decoder; images stay encoded until an element is complete.
         shape: function that builds an element from the tensors of a strategy.
@@ -199,7 +199,7 @@ class Elements:
             derived_fields: keyword arguments of `DerivedFields.of`.
 
         Raises:
-            SchemaError: there is no field of that name.
+            SchemaError: an option names a field that does not exist.
             OptionError: options do not fit the fields, or contradict each other.
         """
         chosen, of_stored = schema.select(fields), strategy.carried(schema)
@@ -243,7 +243,7 @@ class Elements:
 
 
 def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:
-    """Describe the tensors that a strategy adds, if it treats the steps of fields with a rate as an inner dimension."""
+    """Describe the tensors that a strategy adds, with the steps of fields with a rate treated as an inner dimension."""
     carried, joined = strategy.carried(derived), strategy.carried(schema.in_one_rate())
     if carried is None or joined is None or not schema.rates:
         return carried
@@ -255,7 +255,7 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Build the function that converts the tensors of a strategy, all at one rate, to an element.
+    """Build the function that restores rates in the tensors of a strategy (see `_cut_apart`) and forms an element.
 
     Args:
         schema: fields of the records.
@@ -285,7 +285,7 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
                 values |= {
                     mask_of(g, parsed, options): padding_mask(values, g, None, parsed, options) for g in parsed.groups
                 }
-            if options.derived.inputs is not None:  # if only a later group is read, its own names are valid as well
+            if options.derived.inputs is not None:  # if only a later group is read, its own names are valid, too
                 lengths, mask = options.strategy.length_name, options.strategy.mask_name
                 own = {length_name(first): lengths, f"{first}_{mask}": mask}
                 values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
@@ -332,7 +332,7 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
 
 @functools.lru_cache
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
-    """Create a subclass of a record class whose instances contain tensors under these names.
+    """Create a subclass of a record class whose instances contain tensors under the given names.
 
     `tf.nest` flattens and rebuilds attrs classes by position. The subclass needs its own `__init__` for that, because
     the one of the record class converts and validates values, and takes fields that are not stored.

@@ -54,7 +54,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         is_ragged = isinstance(target, tf.RaggedTensor)
         flat = {key: value.values for key, value in values.items() if isinstance(value, tf.RaggedTensor)}
         of = {**values, **flat} if is_ragged else values
-        # Number of dimensions for records and steps: ragged batches share one, and single records have only steps.
+        # Number of dimensions for records and steps: ragged batches share one for both; single records have only steps.
         outer = int(carried is not None) + int(lengths[name] is not None and (carried is None or padded))
         parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
         if padded:
@@ -70,7 +70,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths of a tensor's second dimension; None if that dimension is not padded."""
+    """Return the name of the lengths of a tensor's second dimension, or None if that dimension is not padded."""
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -87,7 +87,7 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
 
 
 def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
-    """List the mask of real entries of a target, bool over one or two dimensions; nothing if all are real."""
+    """Return a list with the mask of real entries of a target, bool over 1 or 2 dimensions, or [] if all are real."""
     import tensorflow as tf
 
     target, carried = values[name], options.carried
@@ -100,7 +100,7 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Convert a mask or numbers to bool and reduce them to this rank: false if any value is 0 or False."""
+    """Convert a mask or numbers to bool, and reduce them to a given rank: False if any value is 0 or False."""
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
@@ -117,7 +117,7 @@ def _fitting(
     """Bring the user's weights into the shape of a target's loss, or of its first dimensions.
 
     Raises:
-        OptionError: the weights belong to different steps than the target, or have more dimensions than its loss.
+        OptionError: the weights belong to other steps than those of the target, or have more dimensions than its loss.
     """
     import tensorflow as tf
 
@@ -134,7 +134,7 @@ def _fitting(
         weights, of_weights = tf.repeat(weights, values[of_target], axis=0), of_target
     segments = carried.places.get(of_target or "") if carried is not None else None
     if carried is not None and segments is not None and of_weights == carried.context:
-        rate = tf.shape(values[target])[1] // tf.shape(values[segments])[1]  # of a target with `per_step`
+        rate = tf.shape(values[target])[1] // tf.shape(values[segments])[1]  # above 1 for `per_step`
         weights = tf.gather(weights, tf.repeat(tf.maximum(values[segments] - 1, 0), rate, axis=1), batch_dims=1)
         of_weights = of_target
     if of_weights is not None and of_weights != of_target:
@@ -173,7 +173,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Split an option into one value per target; None for a target without one."""
+    """Split an option into one value per target, with None for a target that has none."""
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
@@ -228,22 +228,23 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
-    """Look up the class weight of each value of a target; 1 for classes without a weight.
+    """Look up the class weight of each value of a target, which is 1 for classes without a weight.
 
     >>> import tensorflow as tf
     >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
     [[0.5, 1.0], [4.0, 0.5]]
 
     Args:
-        target: number or bool per record or step, with or without a last axis of 1. Or one-hot values with a last axis
-            of classes, or probabilities: the largest value is the class, as in Keras; zeros alone are no class.
+        target: one number or bool per record or step, with or without a last axis of size 1; or one-hot values or
+            probabilities, with a last axis of classes. Then, as in Keras, the class is the index of the largest value;
+            a row of zeros has no class.
         outer: number of dimensions for records and steps.
         class_weight: mapping from class to weight.
         name: name of the target, for errors.
 
     Raises:
-        OptionError: the values are not classes, or a class of one-hot values or bools does not exist.
-        tf.errors.InvalidArgumentError: while iterating: a row has several classes.
+        OptionError: the values are not classes, or `class_weight` has a class that one-hot values or bools cannot have.
+        tf.errors.InvalidArgumentError: while iterating, a row has several classes.
     """
     import tensorflow as tf
 
@@ -258,7 +259,7 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
     if one_hot:
         total = tf.reduce_sum(tf.cast(target, tf.float32), -1)
         message = f"class_weight: expected one class in each row of {name!r}, got several: weigh them in the loss"
-        one = total < 1.1  # noqa: PLR2004 - probabilities, as of smoothed labels, have a sum of 1
+        one = total < 1.1  # noqa: PLR2004 - probabilities, such as smoothed labels, sum to 1
         target = checked(tf.where(total > 0, tf.argmax(target, -1), -1), one, message)
     elif target.shape.rank == outer + 1:
         target = target[..., 0]
@@ -292,7 +293,7 @@ def with_last_axis(target: Any) -> Any:
 
 
 def loss_rank(target: Any, outer: int) -> int:
-    """Compute the rank of a target's loss, which has no last axis.
+    """Compute the rank of a target's loss, which lacks the target's last axis.
 
     Args:
         target: tensor before `with_last_axis`.
@@ -313,8 +314,8 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
     Args:
         target: tensor before `with_last_axis`.
         outer: number of dimensions for records and steps.
-        parts: factors, whose dimensions are the first dimensions of the loss: numbers or bool masks. False gives 0 even
-            if a number is NaN or infinite. Without factors, the weights are 1.
+        parts: factors, which are numbers or bool masks; their dimensions are the first dimensions of the loss. False
+            gives 0 even if a number is NaN or infinite. Without factors, the weights are 1.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""`mix`: draw elements at random from several datasets."""
+"""`mix`, which draws elements at random from several datasets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_LEAST_SHARE = 1e-9  # when the other datasets have ended, an element costs 1 / share draws
+_LEAST_SHARE = 1e-9  # when the other datasets have ended, it takes 1 / share draws to get an element
 
 
 def mix(
@@ -32,7 +32,8 @@ def mix(
     """Draw elements at random from several datasets.
 
     Datasets from `read` are mixed batch by batch: each batch comes from one dataset. To mix single records, read
-    without `batch`. When a dataset ends, the others continue without it; to keep the shares, read with `epochs=None`.
+    without `batch`. When a dataset ends, the others continue without it; to keep the proportions, read with
+    `epochs=None`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -48,10 +49,10 @@ def mix(
 
     Args:
         datasets: `tf.data.Dataset`s with elements of the same structure, for example from `read`.
-        weights: relative frequency of each dataset, such as its number of records; default: equal. A dataset of weight
-            0 is left out.
-        temperature: weights are raised to the power of `1 / temperature`: 1 keeps them; with higher values, small
-            datasets are drawn more often.
+        weights: relative frequency of each dataset, such as its number of records; by default, all are equal. A dataset
+            of weight 0 is left out.
+        temperature: weights are raised to the power of `1 / temperature`. A temperature of 1 keeps the weights; with
+            higher values, small datasets are drawn more often.
         seed: seed of the draws. The draws differ in each iteration, but are reproducible.
 
     Returns:
@@ -77,7 +78,7 @@ def mix(
     shares = _shares(len(parts), weights, temperature)
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
     marked = [_marked(position, part) for position, part in enumerate(parts)]
-    # The first draw from each part is skipped. It fixes the part's epoch, so even the first checkpoint contains that.
+    # The first draw from each part is skipped. It fixes the part's epoch, so that every checkpoint contains the epoch.
     begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, check_seed(seed)))
     drawn = tf.data.Dataset.choose_from_datasets(marked, begun).skip(len(parts))
 
@@ -116,7 +117,7 @@ def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
 
 
 def _marked(position: int, part: Any) -> Any:
-    """Wrap elements in optionals, with an empty one before them and endless empty ones after them.
+    """Wrap elements in optionals, preceded by one empty optional and followed by endless empty optionals.
 
     Datasets must not end, because `choose_from_datasets` waits forever for datasets that had ended before it was
     restored from a checkpoint (TensorFlow 2.21). The first empty optional makes each dataset read one element ahead.
@@ -149,7 +150,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _describe(other: Any, first: Any) -> str:
-    """Describe how an element spec differs from the first one, by the names of dictionaries."""
+    """Describe how an element spec differs from the first one; name the differing entries if both are dictionaries."""
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return f"{other} instead of {first}"
     names = [f"no {name!r}" for name in first.keys() - other.keys()]

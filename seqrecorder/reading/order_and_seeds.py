@@ -84,7 +84,7 @@ def in_epochs(
         return epoch(None).repeat(epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
     # The tf.data service shards the source that counts epochs, so each epoch goes to one worker. It does not shard the
-    # source that counts iterations, because all workers need that.
+    # source that counts iterations, because all workers need this count.
     each = _ENDLESS if epochs is None else epochs
     indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
     index_range = tf.data.Dataset.zip((indices, iterations_begun()))
@@ -94,7 +94,8 @@ def in_epochs(
 def iterations_begun() -> Any:
     """Build a `tf.data.Dataset` that repeats an int64: the number of earlier iterations over the dataset.
 
-    An iterator counts once an element is taken from it; Keras creates and discards iterators without taking any.
+    An iterator is counted only when an element is taken from it, because Keras creates and discards iterators without
+    taking any.
 
     >>> begun = iterations_begun().take(2)
     >>> [[int(number) for number in begun] for _ in range(3)]
@@ -238,7 +239,7 @@ def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
 
     Args:
         positions: int64, `(n,)`: position of each record.
-        copies: int64, `(n,)`: index of each among the copies of its record.
+        copies: int64, `(n,)`: index of each copy among the copies of its record.
         number: int64 scalar, random number that determines the order of the epoch.
     """
     import tensorflow as tf
@@ -296,7 +297,7 @@ def groups_of(length: RecordLength) -> tuple[str, ...]:
 
 
 def steps_of(length: RecordLength) -> str:
-    """Format the unit of a length, such as "steps of 'source'"; the usual group is not named."""
+    """Format the unit of a length, such as "steps of 'source'", without the name of the default group."""
     return "steps" if length == DEFAULT_GROUP or not isinstance(length, str) else f"steps of {length!r}"
 
 
@@ -310,7 +311,7 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
 
     Args:
         length: name of an alignment group, or a combination of several groups.
-        lengths: lengths of the records, int64 arrays or tensors, by alignment group.
+        lengths: mapping from alignment group to the lengths of the records, int64 arrays or tensors.
         xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]
@@ -501,20 +502,20 @@ class PlannedReads:
 
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
-_TURN = 4096  # records to take from all files in turn; with fewer, the calls for each file take longer than reading
-_MOST_OPEN = 200  # files open at a time to read them in turn; macOS allows a process 256
+_TURN = 4096  # records per turn of all files; with fewer, the calls for each file take longer than reading
+_MOST_OPEN = 200  # limit on the files that are open at a time to be read in turn; macOS allows a process 256
 _CYCLE = 16  # number of files that a shuffled stream interleaves at a time
 
 _SHARE_BYTES = 1 << 22
 """Limit on the bytes of records taken from a file per turn; each interleaved file reads one turn ahead."""
 
 _SHUFFLED_BYTES = 1 << 28
-"""Limit on the bytes of records in a shuffle window; two are in memory, since one is planned ahead."""
+"""Limit on the bytes of records in a shuffle window; two windows are in memory, since one is planned ahead."""
 
 LARGE = 1 << 17
-"""Mean bytes of records from which on they are shuffled and bucketed one by one.
+"""Mean record size in bytes from which records are shuffled and bucketed one by one.
 
-`tf.data` moves them then, which takes about as long as copying 128 KiB from window to window.
+`tf.data` then moves single records, which takes about as long as copying 128 KiB from one window to another.
 """
 
 
@@ -528,15 +529,16 @@ class StreamOptions:
         seed: seed of the order; None for a random seed.
         epochs: number of epochs; None repeats forever.
         first_epoch: number of the first epoch.
-        group: alignment group, or several, whose lengths to return with the records; None for no lengths.
+        group: alignment group whose lengths to return with the records, or a combination of several; None for no
+            lengths.
         deal: slice of the records, in file order, that this reader takes; None for all.
         crops: mapping from alignment group to the crops of its sequences; lengths count the remaining steps.
-        limits: limits on lengths; a record must meet all of them, or is left out.
+        limits: limits on lengths; a record that does not meet all of them is left out.
         number: whether to add to each record its position in written order (see `seqrecorder.codec.graph_ops`).
         seeds: whether to add to each record a random seed, which differs in each epoch.
         oversampling: rule for the number of copies of each record; None for one copy.
-        spans: two numbers per record in file order, int64 `(n, 2)`. They are appended to its length, so the lengths of
-            a window become int64 `(w, 3)`.
+        spans: two numbers per record in file order, int64 `(n, 2)`. They are appended to the length of the record, so
+            the lengths of a window become int64 `(w, 3)`.
         known: mapping from alignment group to the lengths of all records in file order, to plan batches. The stream
             then reads no file, and contains positions in that order instead of records.
     """
@@ -631,7 +633,7 @@ class _Files:
         self.count, self.is_counted = len(origin.files), origin.records >= 0
         self.runs = PlannedReads.of(origin) if any(file.runs is not None for file in origin.files) else None
         self._columns: dict[str, Any] = {}
-        self._sizes = np.array([len(group) for group in in_written_order(origin.files)])  # files that take turns
+        self._sizes = np.array([len(group) for group in in_written_order(origin.files)])  # files per group
         self._is_dealt = not options.shuffle and 1 < self._sizes.max(initial=0) <= _MOST_OPEN
         self._is_sorted = self._is_dealt and origin.mean_bytes < LARGE
         self._has_positions = self._is_sorted or options.number or options.seeds or options.oversampling is not None
@@ -722,14 +724,14 @@ class _Files:
         ahead = self._sizes.max() * self.origin.mean_bytes <= _CYCLE * _SHARE_BYTES
         files = tf.data.Dataset.range(first, first + count)
         windows = interleaved(files, read, cycle=count, parallel=cores() if ahead else None)
-        if not self._is_sorted:  # one record at a time, which is in order, and moved instead of copied
+        if not self._is_sorted:  # the files take turns record by record, and records are moved, not copied
             return windows.unbatch().batch(self.options.window)
 
         def in_order(*parts: Any) -> tuple[Any, ...]:
             order = tf.argsort(parts[-1] if self.options.deal is None else parts[-2])
             return self._wanted([rows_at(part, order) for part in parts], number)
 
-        # All windows but the last of each file have the same size, so each turn of the files is sorted for itself.
+        # All windows but the last of each file have the same size, so each turn of the files is sorted separately.
         return mapped(rebatched(windows, each * count), in_order)
 
     def windows(self, file: Any, window: Any, number: Any) -> Any:

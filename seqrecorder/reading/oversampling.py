@@ -66,7 +66,7 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
 
     Raises:
         SchemaError: there is no field of that name.
-        OptionError: the field has no weight per record, or a weight is invalid.
+        OptionError: the field does not have one weight per record, or a weight is invalid.
     """
     if isinstance(oversample, Mapping) and len(oversample) == 1:
         [(name, weights)] = oversample.items()
@@ -101,7 +101,7 @@ def _is_number(field: Field) -> bool:
 
 
 def is_weight(weight: Any) -> bool:
-    """Check for a finite number of 0 or more that is not a bool."""
+    """Check whether a value is a finite number of 0 or more, and not a bool."""
     is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
     return is_number and 0 <= float(weight) < math.inf
 

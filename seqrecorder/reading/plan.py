@@ -1,4 +1,4 @@
-"""`plan`: figures of an epoch of batches, computed from the lengths of records alone."""
+"""`plan`, which computes figures about an epoch of batches from the lengths of records alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Plan:
-    """Figures of one epoch of a strategy.
+    """Figures about one epoch of the batches that a strategy makes.
 
     Attributes:
         strategy: the planned strategy.
@@ -56,9 +56,10 @@ class Plan:
         steps: number of real steps in all batches.
         padded_steps: number of steps in all batches, padding included.
         most_steps: number of steps in the largest batch, padding included.
-        shapes: mapping from shape `(rows, steps)` to the number of batches with it, largest shape first. `steps` is
-            None for ragged batches.
-        left_out: mapping from reason, such as no steps or too many steps, to the number of records left out for it.
+        shapes: mapping from shape `(rows, steps)` to the number of batches of that shape, largest shape first. `steps`
+            is None for ragged batches.
+        left_out: mapping from reason, such as no steps or too many steps, to the number of records left out for that
+            reason.
     """
 
     strategy: Batching
@@ -72,7 +73,7 @@ class Plan:
 
     @property
     def efficiency(self) -> float:
-        """Share of real steps among all steps; 1.0 for an epoch without steps."""
+        """Proportion of real steps among all steps, padding included; 1.0 for an epoch without steps."""
         return self.steps / self.padded_steps if self.padded_steps else 1.0
 
     @property
@@ -183,8 +184,8 @@ def plan(
     The plan runs the code of `read` on the stored lengths, so it is exact for the first epoch with the same `shuffle`,
     `seed` and `shard`. Only three things must be parsed: shards without stored lengths, the field of `Groups(by=...)`,
     and the times of `Window(time=...)`. `Window` and `Unroll` are planned for the first feature list that is neither
-    sparse nor ragged, and those aligned with it; `Pack` for all such lists. To plan for other lists, pass a class of
-    these alone as `schema`.
+    sparse nor ragged and for the lists aligned with it, and `Pack` for all lists that are neither sparse nor ragged. To
+    plan for other lists, pass a class with only those lists as `schema`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -202,7 +203,7 @@ def plan(
 
     Args:
         path: dataset, selection or bare shards; see `read`.
-        split: name of the split; leave it out after a selection: `plan(train, Pad(2))`.
+        split: name of the split; leave it out if `path` is a selection: `plan(train, Pad(2))`.
         strategies: strategies to plan; pass `Pad(64)` for `batch=64` of `read`.
         schema: record class to read as; required for bare shards.
         shuffle: size of the shuffle window, in records; 0 keeps the written order.

@@ -1,4 +1,4 @@
-"""Prefetching: batches that are made while the consumer works, in one thread or in several."""
+"""Prefetching of batches, which are made in one or several threads while the consumer works."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def map_batches(
     """Map a function over batches, in order, with prefetching.
 
     Small batches are made by one thread, which prefetches many of them, because handing a batch to another thread
-    takes as long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. At
-    least two batches are in flight, and otherwise at most 128 MiB of stored records.
+    takes as long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. Two
+    batches are always in flight, and more as long as their stored records take at most 128 MiB together.
 
     A batch is small if both its stored records and its padded tensors are small. It is treated as large if its size is
     unknown (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
@@ -54,7 +54,7 @@ def map_batches(
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Compute an upper bound on the bytes of an element, not counting text itself; infinity for ragged tensors.
+    """Compute an upper bound on the bytes of an element, not counting text itself, or infinity for ragged tensors.
 
     Args:
         spec: structure, shapes and dtypes of the element.

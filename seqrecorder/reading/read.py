@@ -1,4 +1,4 @@
-"""`read` and `info`: open a split as a `tf.data.Dataset`, and read the manifest of a dataset.
+"""`read`, which opens a split as a `tf.data.Dataset`, and `info`, which reads the manifest of a dataset.
 
 The strategies that make the batches are in `seqrecorder.reading.batching`.
 """
@@ -105,38 +105,38 @@ def read(
     ...     print(batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
     [[1, 2, 3], [4, 0, 0]] [3, 1]
 
-    The guide explains the options at length: Reading, Batches, Training with Keras, When files are damaged, Training
-    on several machines.
+    The guide explains the options at length on the pages Reading, Batches, Training with Keras, When files are damaged,
+    and Training on several machines.
 
     Args:
         path: directory or URL of a dataset; or a selection; or bare shards (a path, a glob or a list).
         split: name of the split; optional for a dataset with one split, and for selections.
         schema: record class to read as; required for bare shards, optional for a dataset, which stores its own.
         batch: batching strategy, such as `Bucket(64)`; 64 means `Pad(64)`; None for single records.
-        shuffle: size of the shuffle window, in records; 0 keeps the written order ("Order" in Reading).
+        shuffle: size of the shuffle window, in records; 0 keeps the written order (see "Order" in Reading).
         seed: seed of the order. Each epoch has a different order, and each new iteration continues with the next epoch.
         epochs: number of passes over the records; None repeats forever.
-        epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
-        oversample: name of a context field with the number of copies of a record per epoch (2.3: two, or three in 30%
-            of epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more often").
+        epoch: number of the first epoch, to continue a finished run: 3 starts with the order of the fourth epoch.
+        oversample: context field with the number of copies of a record per epoch (2.3 means two, or three in 30% of
+            epochs), or a number for each value of a field: `{"label": {3: 5.0}}` (see "Some records more often").
         fields: names of the fields to parse; default: all.
         steps: slice of the steps to read, such as `slice(100)`; lengths count only these steps.
         min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.
-        max_length: maximum number of steps of a record; longer records are left out, unparsed if lengths are stored.
-        index_name: name of a tensor to add, with the position of each record in written order or in the selection:
-            int64; -1 for no record.
+        max_length: maximum number of steps of a record; longer ones are left out, and not parsed if lengths are stored.
+        index_name: name of an int64 tensor to add, with the position of each record in written order or in the
+            selection, and -1 for no record.
         inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping from model input to name. A name may be a
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
-        targets: targets of `model.fit`, in the same form. Elements become `(inputs, targets, sample_weight)`, and a
-            target with one float or bool per step `(B, T, 1)`.
-        weights: field with a weight per record or step, `sr.next_step("w")` with such targets, or a tuple to multiply.
-            They multiply the default weights: 0 for padding and None, otherwise 1 (float32). False for no weights.
-        class_weight: mapping from class to a factor for the weights of targets with one class, such as `{3: 5.0}`.
-        missing: `"mask"` makes NaN 0 in dense float fields and adds `<field>_observed`; a mapping names the fields.
-        vocabulary: mapping from field to `Vocabulary`, to get the ids of its tokens, int64.
+        targets: targets of `model.fit`, in the same form. Elements become `(inputs, targets, sample_weight)`. A target
+            with one float or bool per step gets the shape `(B, T, 1)`.
+        weights: field with a weight per record or step, `sr.next_step("w")` for next steps, or a tuple to multiply.
+            They multiply the default float32 weights: 0 for padding and None, otherwise 1. False means no weights.
+        class_weight: mapping from class to a factor for sample weights, such as `{3: 5.0}`; targets must be classes.
+        missing: `"mask"` replaces NaN with 0 in dense float fields and adds `<field>_observed`; a mapping names fields.
+        vocabulary: mapping from field to a `Vocabulary`, which converts the tokens of the field to int64 ids.
         normalize: result of `stats`, or mapping from field to such a result or to `stats[field]`, to subtract the mean
-            and divide by the standard deviation. Padding stays 0; missing values become 0 afterwards.
-        normalize_targets: whether to normalize targets as well; `stats["mfcc"].denormalize` reverses it.
+            and divide by the standard deviation. Padding stays 0; missing values become 0 after normalization.
+        normalize_targets: whether to normalize targets, too; `stats["mfcc"].denormalize` reverses it.
         resize: mapping from field to image height and width, `{"image": (64, 64)}` (bilinear). By default, images of
             varying size are padded to the largest in the batch, and `<field>_size` contains their sizes.
         output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class, with tensors as values).
@@ -145,9 +145,9 @@ def read(
         compression: compression of bare shards; detected by default.
         layout: layout of bare shards: `steps` (a feature per step), `packed` (one per sequence), `example` or `auto`.
         check: checks before the first record: `manifest` (sizes, lengths, frames), `full` (also all digests) or `none`
-            ("What reading checks").
-        on_corrupt: `error`, or `skip` to log damaged records and leave them out ("Reading what is left").
-        unknown: any other keyword raises an error; for options of a strategy, it explains where to pass them.
+            (see "What reading checks").
+        on_corrupt: `error`, or `skip` to log damaged records and leave them out (see "Reading what is left").
+        unknown: any other keyword raises an error; for an option of a strategy, the error says where to pass it.
 
     Returns:
         A `tf.data.Dataset` without Python functions, so it can be checkpointed, saved and distributed. Its cardinality
@@ -159,9 +159,9 @@ def read(
         ShardReadError: a shard is missing or truncated, or has a different compression.
         OptionError: an option is invalid, or contradicts another.
         RecordError: one of the first records of bare shards does not match the class.
-        tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is wrong; the
+        tf.errors.InvalidArgumentError: while iterating, a record is damaged, or the number of records is wrong; the
             message names the shard, the record, the byte and the command to run next.
-        tf.errors.NotFoundError: while iterating: a shard is gone, for example after an overwrite.
+        tf.errors.NotFoundError: while iterating, a shard is gone, for example after an overwrite.
     """
     import tensorflow as tf
 
@@ -305,5 +305,5 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
     if isinstance(strategy, (Crop, Bucket, TokenBudget)):
         length_of: Any = getattr(strategy, "length_of", "longest")
         return (Limits(record_length(origin.schema, strategy.length_field, length_of), least, most),)
-    cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # these read the fields of one group only
+    cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # they read fields of one group only
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)

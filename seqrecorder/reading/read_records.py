@@ -1,4 +1,4 @@
-"""`read_records`: iterate over the records of a split as Python objects, in written order.
+"""`read_records`, which iterates over the records of a split as Python objects, in written order.
 
 For tf.data pipelines, see `seqrecorder.read`.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
         on_corrupt: OnCorrupt
 
 
-_WINDOW = 8192  # records decoded at a time, in all interleaved files together
-_BLOCKS = 64 << 20  # bytes to read ahead, in all interleaved files together
-_LEAST_BLOCK = 1 << 12  # minimum bytes to read at a time, if there are very many files
-_LARGE = 1 << 20  # mean bytes above which each record has its own buffer, and its arrays are views of that
+_WINDOW = 8192  # number of records to decode at a time, in all interleaved files together
+_BLOCKS = 64 << 20  # number of bytes to read ahead, in all interleaved files together
+_LEAST_BLOCK = 1 << 12  # minimum number of bytes to read at a time from each of very many files
+_LARGE = 1 << 20  # mean record size in bytes from which each record has its own buffer, and its arrays are views of it
 
 T = TypeVar("T")
 
@@ -87,8 +87,8 @@ def read_records(
     >>> [record.ids.tolist() for record in sr.read_records(corpus)]
     [[1, 2, 3], [4]]
 
-    The arrays of thousands of records share one buffer, which any of them keeps in memory. Copy the arrays if you keep
-    only a few records.
+    The arrays of thousands of records share one buffer, which stays in memory as long as any of the arrays is in use.
+    Copy the arrays if you keep only a few records.
 
     Args:
         path: dataset, selection or bare shards; see `read`.
@@ -96,7 +96,7 @@ def read_records(
         schema: record class to read as; required for bare shards.
         fields: names of the fields to decode; records are then instances of a class with only these fields.
         shard: `(index, count)` of this reader among several that together read each record once.
-        compression: compression of bare shards; default: detected.
+        compression: compression of bare shards; detected by default.
         layout: layout of bare shards: `steps`, `packed`, `example` or `auto`; see `read`.
         check: checks before the first record: `manifest`, `full` or `none`; see `read`.
         on_corrupt: `error`, or `skip` to log damaged records and leave them out.
@@ -106,9 +106,9 @@ def read_records(
 
     Raises:
         DatasetNotFoundError: there is no such dataset, split or file. Like all errors about files and options, it is
-            raised by the call itself.
-        RecordError: while iterating: a record cannot be decoded.
-        ShardReadError: while iterating: a shard is damaged.
+            raised by the call itself, before iterating.
+        RecordError: while iterating, a record cannot be decoded.
+        ShardReadError: while iterating, a shard is damaged.
     """
     if isinstance(path, Selection) and rows_of(path).whole_splits() is None:
         if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):
@@ -274,7 +274,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Add the shard, number and offset of a record to a message about it; take the first record with the same bytes."""
+    """Add the shard, number and offset of a record to a message about it; find the record by its bytes."""
     for file in files:
         number = byte = 0
         for block in RecordReader(file.path, origin.compression).blocks():

@@ -21,7 +21,7 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
     """Trace a function, or reuse the trace from another pipeline of this process.
 
     Args:
-        key: values that determine the function, which must not capture tensors; None always traces it.
+        key: values that determine the function, which must not capture tensors; None always traces it anew.
         taken: structure, shapes and dtypes of the elements.
         make: function that traces the function and returns the trace.
     """
@@ -245,7 +245,7 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
         dataset: `tf.data.Dataset` of dense tensors.
         function: function that returns a `tf.data.Dataset` of dense tensors for an element (tuples are unpacked).
         key: values that determine the function, if it captures no tensors: it is traced once per process and key. None
-            always traces it.
+            always traces it anew.
     """
     import tensorflow as tf
 
@@ -318,7 +318,7 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
         state: tensors of the initial state. A tensor with 0 rows may grow; all others keep their shapes.
         function: function that takes the state and an element, and returns the next state and a new element of dense
             tensors.
-        key: values that determine the function, if it captures no tensors; None always traces it.
+        key: values that determine the function, if it captures no tensors; None always traces it anew.
     """
     import tensorflow as tf
 

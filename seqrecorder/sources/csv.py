@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def advice_on_width(header: str, more: int) -> str:
-    """Advise on a row with `more` columns than the header: another separator, or row names; empty if neither."""
+    """Write advice on a row with `more` extra columns, or return "" if no separator or row names explain them."""
     mark = next((mark for mark in ";\t|" if mark in header), "")
     frame = f" (columns between {mark!r}? give the frame of pandas.read_csv(sep={mark!r}, decimal=','))"
     names = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
@@ -33,7 +33,7 @@ def advice_on_width(header: str, more: int) -> str:
 
 
 class Row(dict[str, str]):
-    """Row of a CSV file: a dictionary of column name to text, which also accepts column positions as keys.
+    """Row of a CSV file: a dictionary from column name to text, which also accepts column positions as keys.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]
@@ -76,7 +76,7 @@ class CsvRecords(SkippingSource, Generic[T]):
                     except SkipRecord as skip:
                         self.skip(skip)
             except (csv.Error, UnicodeError, *UNPACKING_ERRORS) as error:
-                where = f"{self.path}, row that begins in line {rows.line_num + 1}"  # it names the last sound row
+                where = f"{self.path}, row that begins in line {rows.line_num + 1}"  # counts up to the last valid row
                 advice = "; check its quotes" if isinstance(error, csv.Error) else ""
                 raise SourceError(f"{where}: not {self.encoding} CSV: {error}{advice}") from error
 

@@ -38,7 +38,7 @@ _PIECES = 1 << 14  # maximum number of sentences or series to read, documented i
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """Column names of CoNLL-U (https://universaldependencies.org/format.html)."""
 _CONLL_ENDINGS = (".conll", ".conllu", ".conllx")
-_INT = re.compile("-?(?:0|[1-9][0-9]{0,17})")  # 18 digits always fit into 64 bits; leading zeros are of a code
+_INT = re.compile("-?(?:0|[1-9][0-9]{0,17})")  # 18 digits always fit into 64 bits; leading zeros mean a code
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -128,7 +128,9 @@ def infer_table(
 
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tuple[Any, Sequence[str]]:
-    """Read the first rows of a table, a file or a list of dictionaries; also name the columns of codes (see below).
+    """Read the first rows of a table, file or list of dictionaries; also return the names of its columns of codes.
+
+    Codes are numbers with leading zeros (see `_with_codes`).
 
     Args:
         source: source as in `Schema.infer`.
@@ -138,7 +140,7 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tu
     Raises:
         DatasetNotFoundError: the file does not exist.
         OptionError: `columns` is passed for a source other than CoNLL, or there are no rows.
-        SourceError: a file cannot be read, or the type of a value differs from the values before it.
+        SourceError: a file cannot be read, or the type of a value differs from that of the values before it.
     """
     pa, plain = pyarrow(), _unpacked(source)
     if is_of_series(source):
@@ -166,7 +168,7 @@ def _head(table: Table, names: Sequence[str], rows: int) -> list[Any]:
 
 
 def _with_codes(source: Any, table: Any) -> tuple[Any, Sequence[str]]:
-    """Read columns of numbers as text if one has leading zeros, as the code 01234; return the names of these columns.
+    """Read number columns with leading zeros, as in the code 01234, as text; also return the names of these columns.
 
     Args:
         source: source of the table; only CSV files have such numbers.

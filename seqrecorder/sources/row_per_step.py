@@ -43,7 +43,7 @@ MEMORY = 160 << 20
 _WORD = 64  # bits of a key word
 _NUMBER = "seqrecorder: number of the row"
 _LEAST_BATCH = 1 << 16  # minimum number of bytes to read from a sorted file at once
-# Fine-grained times are mostly whole seconds, milli- or microseconds; division shortens the keys.
+# Fine-grained times are mostly whole seconds, milliseconds or microseconds; dividing by the unit shortens the keys.
 _UNITS = (10**9, 10**6, 10**3)
 _SAMPLE = 1000  # number of times to test for a coarser unit before testing all of them
 
@@ -58,12 +58,12 @@ def rows_in_order(
 ) -> Iterator[Any]:
     """Yield all rows as Arrow tables, sorted stably by key.
 
-    A table that is already sorted, and can be read twice, streams through. Other tables larger than `memory` bytes are
-    sorted externally: sorted runs are written to files and merged.
+    A table that is already sorted, and can be read twice, is passed on as it is read. Other tables larger than `memory`
+    bytes are sorted externally: sorted runs are written to files and merged.
 
     Args:
         table: table to sort.
-        names: names of the columns to read, which include the keys.
+        names: names of the columns to read, including the keys.
         keys: names of the key columns, the most significant first.
         memory: maximum bytes of rows in memory at once.
         advance: callback that receives the number of rows of each batch read.
@@ -153,7 +153,7 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _words(table: Any, keys: Sequence[str]) -> Words:
-    """Pack the keys into few 64-bit words that sort in the same order; also return the number of used bits of each."""
+    """Pack the keys into a few 64-bit words that sort in the same order, with the number of bits used in each."""
     words: Words = []
     for name in keys:
         ranks = ranks_of(name, table[name])
@@ -354,7 +354,7 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
 
 
 _LOG = logging.getLogger("seqrecorder")
-_REGULAR = 0.85  # least share of equal time steps for longer ones to be gaps; working days, without weekends, have 0.8
+_REGULAR = 0.85  # proportion of equal time steps from which longer ones are gaps; working days have only 0.8
 
 
 class RowGroups(TableSource):
@@ -365,8 +365,8 @@ class RowGroups(TableSource):
         rows: number of rows in the last pass.
         groups: number of groups in the last pass.
         equal_times: number of rows with the same `order` value as the previous row of their group.
-        gaps: number of rows more than 1.5 usual time steps after the previous row, if time steps are regular, that is,
-            if at least 85 % of the first ones are equal.
+        gaps: number of rows more than 1.5 times the usual time step after the previous row of their group, if time
+            steps are regular, that is, if at least 85 % of the first ones are equal.
         missing: number of missing values in feature lists. They become NaN; an optional field that has no values in
             a group becomes None.
     """
@@ -406,7 +406,7 @@ class RowGroups(TableSource):
         """Yield tables with one row per group."""
         self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
         self._usual: int | float | None = None
-        self._unit = ""  # of the usual time step, if it is a time
+        self._unit = ""  # unit of the usual time step, if `order` is a column of times
         wanted = list(dict.fromkeys([*self.column_of.values(), *self.by, *self.order]))
         progress = Progress(self._progress, f"sorting {self.table.name}", unit="rows")
         try:
@@ -544,9 +544,9 @@ def from_rows(
     2
 
     A feature list has one value per row. A context field has the value of its column, which must be the same in all
-    rows of a group. A column of lists gives steps with a shape. Records are sorted by `by`. Sorted input streams
-    through; other rows are sorted, on disk if they exceed `memory`. An optional feature list is None if all its values
-    in a group are null.
+    rows of a group. A column of lists gives steps with a shape. Records are sorted by `by`. Sorted input is passed on
+    as it is read; other rows are sorted, on disk if they exceed `memory`. An optional feature list is None if all its
+    values in a group are null.
 
     Args:
         source: table, path, glob or list of paths, as in `from_table`.
@@ -554,12 +554,12 @@ def from_rows(
         by: column, or columns, whose values group rows into records; None to form a single record from all rows.
         order: column, or columns, to sort the rows of a group by; None keeps their order.
         columns: mapping from field name to column name, if they differ, or to a list of columns for a shape `(n,)`.
-        extra: `error` to refuse columns without a field (except `by` and `order`), or `ignore` to leave them out.
+        extra: `error` to reject columns without a field (except `by` and `order`), or `ignore` to leave them out.
         cast: whether to allow lossy casts to the declared type, as in `from_table`.
         on_error: `raise`, or `skip` to leave out records that do not fit, log the first, and count them. A cell of a
-            text file that is no value of its type always raises.
+            text file that is not a value of its type always raises an error.
         memory: bytes of rows to sort at once (default: 160 MiB); peak memory is about eight times as large.
-        progress: True forces a progress bar of the rows read, False silences it; None as in `write`.
+        progress: True shows a progress bar of the rows read, False does not; None decides as in `write`.
 
     Raises:
         OptionError: the columns do not match the fields.
@@ -574,7 +574,7 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Compare each row with the previous row: True if a named column differs; NaN equals NaN."""
+    """Check for each row but the first whether a named column differs from the previous row; NaN equals NaN."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))

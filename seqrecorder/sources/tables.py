@@ -39,7 +39,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
 def is_path(source: object) -> bool:
-    """Check whether a source names files: a path, a glob, or a list of both.
+    """Check whether a source names files: a path, a glob, or a list of paths and globs.
 
     >>> is_path("a.csv"), is_path(["a.csv", "b.csv"]), is_path([{"a": 1}])
     (True, True, False)
@@ -69,11 +69,11 @@ def table_of_files(
 
     Args:
         path: path, glob, directory or list of paths. The suffix of a file determines its format: `.parquet`, `.arrow`,
-            `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
-        types: mapping of column name to pyarrow type, for text files.
+            `.feather`, `.csv`, `.tsv` or `.jsonl`; in text formats, `.gz`, `.bz2`, `.zst` or `.lz4` may follow.
+        types: mapping from column name to pyarrow type, for text files.
         skip: whether to leave out rows of text files that cannot be converted; the table lists them in `left_out`.
         cast: whether integers of a CSV may be written as whole floats, such as `2.0`.
-        merge: whether the batches of a column must have one type, to which it is converted exactly.
+        merge: whether to convert all batches of a column exactly to a common type.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -103,15 +103,15 @@ def table_of_files(
 
 
 def _common_types(schemas: dict[Path, Any], wanted: Sequence[str], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the types of each column that has several in its files; integers take the float type of their field.
+    """Find a common type for each column that has several in its files; integers take the type of a float field.
 
     Raises:
-        SourceError: a type does not hold the values of another one, such as text and numbers.
+        SourceError: the types of a column have no common type, such as text and numbers.
     """
     pa, types, common = pyarrow(), pyarrow().types, dict[str, Any]()
     for name in wanted:
         field, kinds = declared.get(name, pa.null()), dict[Any, Path]()
-        for file, schema in reversed(schemas.items()):  # the first file of each type stays
+        for file, schema in reversed(schemas.items()):  # keeps the first file of each type
             is_text = name in declared and _format_of(file) in ("csv", "json")
             kinds[field if is_text else schema.field(name).type] = file
         plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in kinds]
@@ -178,7 +178,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception, file: Path) -> str:
-    """Return the message of an error, with advice on separators, encodings and lines above Arrow's block of 1 MiB."""
+    """Return the message of an error, with advice on separators, encodings or lines longer than Arrow's 1 MiB block."""
     if isinstance(error, UnicodeDecodeError):
         return f"header: expected UTF-8 (see pandas.read_csv(encoding=...)), got {error}"
     widths = _WIDTHS.search(str(error))
@@ -213,7 +213,7 @@ def _batches(
     Args:
         file: path of the file.
         wanted: names of the columns.
-        kinds: mapping of column name to declared type, for text files.
+        kinds: mapping from column name to declared type, for text files.
         left_out: list that collects a message for each omitted row; with None, the first such row raises an error.
         cast: whether integers of a CSV may be written as whole floats.
     """
@@ -289,7 +289,7 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
 
 
 def _value_of_text(array: Any, kind: Any, *, cast: bool = False) -> Any:
-    """Convert the bytes of a CSV column to the declared type; `cast` takes `2.0` for an integer.
+    """Convert the bytes of a CSV column to the declared type; `cast` accepts `2.0` as an integer.
 
     Raises:
         ArrowInvalid: a text is not a value of the type.
@@ -385,7 +385,7 @@ def _converted(
 
 
 def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
-    """Find the rows that cannot be converted by binary search, and yield their positions and values."""
+    """Find by binary search the rows that cannot be converted, and yield their positions and values."""
     try:
         convert(column)
     except pyarrow().ArrowInvalid:
@@ -450,11 +450,11 @@ def from_table(
             from Hugging Face; or the path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such
             files, or a list of paths.
         record_class: record class or `Schema` of the records.
-        columns: mapping from field name to column name, if they differ, or to a list of columns, which are the
+        columns: mapping from field name to column name, if they differ, or to a list of n columns, which hold the
             elements of a value of shape `(n,)`, or n steps: `{"features": ["f1", "f2"]}`.
-        extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
+        extra: `error` to reject columns without a field, or `ignore` to list them in `ignored`.
         cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
-            integers, 0 and 1 to bools. Values that do not fit are refused in any case.
+            integers, 0 and 1 to bools. Values that do not fit are rejected in any case.
         on_error: `raise`, or `skip` to leave out rows that do not fit, log the first, and count them; the manifest
             stores the count. A line with too many or too few columns, or invalid JSON, always ends the table
             (`from_jsonl` can skip such lines).
@@ -462,7 +462,7 @@ def from_table(
     Raises:
         OptionError: the columns do not match the fields, or no field can store the type of a column.
         DatasetNotFoundError: the file does not exist.
-        SourceError: a file is not in the format of its suffix, or the library behind the table failed.
+        SourceError: a file is not in the format of its suffix, or the library that provides the table failed.
         RecordError: during iteration or writing, a value does not fit. A null is NaN for floats, and an error for
             other types.
     """
@@ -545,15 +545,15 @@ def _side_by_side(batch: Any) -> Any:
 def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> dict[str, Any]:
     """Map each column of a text file to the pyarrow type that its field declares."""
     pa, names_of, kinds = pyarrow(), check_columns(schema, columns), dict[str, Any]()
-    for field in sorted(schema.fields, key=lambda field: not field.optional):  # a required field decides for its column
+    for field in sorted(schema.fields, key=lambda field: not field.optional):  # required fields override optional ones
         unit = np.datetime_data(field.element.numpy)[0] if field.element.is_time else ""
         if field.sparse is not None or field.element.numpy.kind in "cm" or unit in ("ps", "fs", "as"):
-            continue  # text files lack these types: the conversion of records raises
+            continue  # text files lack these types, so the conversion of records raises an error
         if field.element.name in ("bfloat16", "float16"):  # Arrow cannot parse text to them
             kind = pa.float64()
         elif unit in ("Y", "M"):
             kind = pa.date64()  # a marker for `_value_of_text`, used by no other field
-        elif unit in ("W", "h", "m"):  # Arrow lacks these units; times finer than the unit raise later
+        elif unit in ("W", "h", "m"):  # Arrow lacks these units; times finer than the unit raise an error later
             kind = pa.timestamp("s", field.element.zone)
         else:
             kind = arrow_type(field.element, field.name)

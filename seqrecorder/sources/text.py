@@ -47,11 +47,11 @@ STDIN = "-"
 
 
 UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
-"""Errors while reading a file that is unreadable, or not compressed as its suffix says."""
+"""Errors that reading raises if a file is unreadable, or is not compressed as its suffix says."""
 
 
 def lines_of(path: Any) -> Iterator[tuple[int, str]]:
-    r"""Yield the lines of a UTF-8 file with their numbers from 1, without line ends.
+    r"""Yield the lines of a UTF-8 file without line ends, each with its number, counted from 1.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
@@ -64,8 +64,8 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
 
     Raises:
         DatasetNotFoundError: the file does not exist.
-        SourceError: the file is not compressed as its suffix says; the error names the line. Invalid UTF-8 does not
-            raise here but in `check_utf8`, so that the other lines can be read.
+        SourceError: the file is not compressed as its suffix says; the error names the line. Invalid UTF-8 raises an
+            error only in `check_utf8`, so that the other lines can be read.
     """
     number = 0
     with opened_text(path) as text:
@@ -85,7 +85,7 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
 
     Raises:
         DatasetNotFoundError: the file does not exist.
-        SourceError: the file may not be read.
+        SourceError: the file cannot be opened.
     """
     with contextlib.ExitStack() as stack:
         if path == STDIN:
@@ -126,7 +126,7 @@ class TextRecords(SkippingSource, Generic[T]):
         paths: paths of the files.
         record_class: class of the records.
         parse: function that yields the pieces of a file, one per record.
-        on_error: `raise` for an invalid piece, or `skip` it.
+        on_error: `raise` an error for an invalid piece, or `skip` it.
         convert: function that converts a parsed value to the type of its field; None if parsed values already fit.
 
     Attributes:
@@ -195,7 +195,7 @@ class TextRecords(SkippingSource, Generic[T]):
 
 
 class ColumnTextRecords(TextRecords[T], ColumnSource):
-    """Records from text files, which are converted in columns."""
+    """Records from text files, which are converted column by column in batches."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield columns in batches; a batch with an invalid piece is parsed record by record."""
@@ -339,7 +339,7 @@ def from_jsonl(
             the standard input.
         record_class: record class or `Schema` of the records.
         columns: mapping from field name to key, if they differ.
-        extra: `error` to refuse keys without a field, or `ignore` to leave them out.
+        extra: `error` to reject keys without a field, or `ignore` to leave them out.
         on_error: `raise`, or `skip` to leave out invalid lines, log the first, and count them; the manifest stores the
             count.
 
@@ -371,7 +371,7 @@ class _Lines:
                 yield number, len(line), functools.partial(self._values, line)
 
     def _values(self, line: str) -> dict[str, Any]:
-        """Parse a line to a mapping of field name to JSON value.
+        """Parse a line to a mapping from field name to JSON value.
 
         Raises:
             SourceError: the line is not JSON, or not an object.
@@ -462,20 +462,20 @@ def from_conll(
     [Sentence(tokens=array(['Peter', 'sleeps'], dtype=object), tags=array(['B-PER', 'O'], dtype=object))]
 
     A line that begins with `#` is a comment, unless it has all the columns of a token. A line `# name = text` is always
-    a comment, and sets the context field `name`, if the class has one. Such a comment and an empty line make a record
-    without tokens. A `-DOCSTART-` or `# newdoc` line begins a document. In CoNLL-U, with ten columns, the lines of
-    multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
+    a comment, and sets the context field `name`, if the class has one. If such a comment is followed by an empty line,
+    it makes a record without tokens. A `-DOCSTART-` or `# newdoc` line begins a document. In CoNLL-U, with ten columns,
+    the lines of multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
 
-    Each file has its own numbers of documents. If several files have equal keys (`# sent_id = 1`), read one at a time,
-    and put its name in front: `attrs.evolve(record, sent_id=f"{file.stem}-{record.sent_id}")`.
+    The numbers of documents begin anew in each file. If several files have equal keys (`# sent_id = 1`), read one file
+    at a time, and prefix its keys with its name: `attrs.evolve(record, sent_id=f"{file.stem}-{record.sent_id}")`.
 
     Args:
         path: path of a file, glob, or list of files, as in `from_jsonl`.
         record_class: record class or `Schema` of the records.
         columns: name of the feature list for each column, in order. None leaves a column out, and columns beyond the
-            end of the list are left out as well. Numbers are parsed as the field declares.
-        document: name of a context field for the number of the document, from 0; None for no such field. Pass the field
-            as `split_by` to keep documents whole.
+            end of the list are left out, too. Numbers are parsed as the field declares.
+        document: name of a context field for the number of the document, counted from 0; None for no such field. Pass
+            the field as `split_by` to keep documents whole.
         separator: separator of columns; None for tabs in lines that contain one (so that values may contain spaces),
             and for spaces in other lines. A no-break space and other Unicode spaces belong to tokens.
         on_error: `raise`, or `skip` to leave out invalid sentences, log the first, and count them; the manifest stores
@@ -497,9 +497,9 @@ class Sentence:
 
     Attributes:
         rows: columns of each token.
-        numbers: line number of each token, from 1; that of the empty line if there are no tokens.
-        comments: mapping of name to text, for each `# name = text` before or between the tokens.
-        document: number of the document, from 0.
+        numbers: line number of each token, counted from 1; if there are no tokens, that of the empty line.
+        comments: mapping from name to text, for each `# name = text` before or between the tokens.
+        document: number of the document, counted from 0.
         size: number of characters in the lines of the tokens.
     """
 
@@ -586,7 +586,7 @@ class _Sentences:
                 yield sentence.numbers[0], sentence.size, functools.partial(self._values, sentence)
 
     def _values(self, sentence: Sentence) -> dict[str, Any]:
-        """Parse a sentence to a mapping of field name to value.
+        """Parse a sentence to a mapping from field name to value.
 
         Raises:
             SourceError: a line has a wrong number of columns, or a text is not a value of its field.
@@ -742,7 +742,7 @@ class _Series:
             yield number, len(text), functools.partial(self._values, header, text, f"{stem}-{count}")
 
     def _values(self, header: dict[str, str], text: str, key: str) -> dict[str, Any]:
-        """Parse a data line to a mapping of field name to value.
+        """Parse a data line to a mapping from field name to value.
 
         Raises:
             SourceError: the dimensions of the line and the class differ, or a value is not a number.

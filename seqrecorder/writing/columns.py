@@ -1,6 +1,6 @@
-"""Input to encode: columns from callers, tables and dictionaries, and snapshots of records.
+"""Preparation of input for encoding: columns from callers, tables and dictionaries, and snapshots of records.
 
-Encoding of the columns is in `codec.encode`.
+The columns are encoded by `codec.encode`.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _LENGTHS = {
 
 
 def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
-    """Check columns from a caller and convert them to `Column` objects; return them and the number of records.
+    """Check columns from a caller, convert them to `Column` objects, and return them with the number of records.
 
     Args:
         schema: schema of the records.
         batch: mapping from field name to column, or a table; see `Writer.write_batch`.
-        cast: whether to cast numbers in arrays to the declared type, according to `cast_values`.
+        cast: whether to cast numbers in arrays to the declared type, as `cast_values` does.
 
     Raises:
         OptionError: a column has the wrong form for its field, or the columns differ in size.
@@ -164,7 +164,7 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
 
 
 def _exact(field: Field, values: Any) -> Column:
-    """Convert values to the declared type of the field; return a column without lengths.
+    """Convert values to the declared type of the field, and return them as a column without lengths.
 
     Raises:
         Mismatch: a value does not fit.
@@ -174,7 +174,7 @@ def _exact(field: Field, values: Any) -> Column:
         return Column(objects(images) if isinstance(images, list) else images)
     if not field.element.is_text:
         return Column(exact_array(values, field.element))
-    # `with_texts` encodes the features of text fields, and checks the text on the way.
+    # `with_texts` encodes the features of text fields, and checks the text in the process.
     are_objects = isinstance(values, np.ndarray) and values.dtype == object
     column = with_texts(field, Column(values if are_objects else exact_array(values, field.element)))
     if column is not None:
@@ -288,7 +288,7 @@ class CannotWait(Exception):  # noqa: N818 - a request to encode now, not a fail
 
 
 def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
-    """Build a function that takes a snapshot of a record: a copy that later changes do not reach.
+    """Build a function that takes a snapshot of a record: a copy that later changes to the record do not affect.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -305,8 +305,8 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
 
     Args:
         schema: schema of the records.
-        whole: whether to protect attributes that are not stored as well. They may be large and shared by all records,
-            so they are never copied: the function raises `CannotWait` if one of them is mutable.
+        whole: whether attributes that are not stored must be safe from later changes, too. They may be large and shared
+            by all records, so they are never copied: the function raises `CannotWait` if one of them is mutable.
     """
     record_class: Any = schema.record_class
     stored = {field.name: field.element.name for field in schema.fields}
@@ -344,7 +344,7 @@ def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: F
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
-    """Take a snapshot of a dictionary, or of a record whose class has attributes outside of its slots."""
+    """Take a snapshot of a dictionary, or of a record that does not store all attributes in slots of its class."""
     if type(record) is dict:
         return {name: copied(value) for name, value in record.items()}
     if not attrs.has(type(record)):
@@ -358,7 +358,7 @@ def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Copy a value so that later changes to the original do not reach the copy.
+    """Copy a value so that later changes to the original do not affect the copy.
 
     >>> steps = [np.array([1]), [2, 3]]
     >>> taken = copied(steps)
@@ -453,14 +453,14 @@ class SkippingSource:
         self.reasons = first_reasons(self.reasons, [str(reason)])
 
     def leave_out(self, reason: object) -> None:
-        """Count a row skipped by `on_error="skip"`, and log the first one."""
+        """Count a row skipped because of `on_error="skip"`, and log the reason if it is the first."""
         self.skip(reason)
         if self.skipped == 1:
             _LOG.warning("on_error='skip': the first record that is left out: %s", reason)
 
 
 class ColumnSource(SkippingSource, abc.ABC):
-    """Base class of sources that yield columns of many records at a time; iteration yields single records.
+    """Base class of sources that yield many records at a time as columns, or single records when iterated over.
 
     Attributes:
         schema: schema of the records.
@@ -470,12 +470,12 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields for which `columns` yields a column; `load` fills all others."""
+        """Schema of the fields for which `columns` yields a column; the `load` hook fills all other fields."""
         return self.schema
 
     @abc.abstractmethod
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns for the fields of `in_columns`, and the number of records in them.
+        """Yield pairs: columns for the fields of `in_columns`, and the number of records in them.
 
         Raises:
             RecordError: a record does not fit its schema; positions count from the start of the source.
@@ -494,7 +494,7 @@ class TableSource(ColumnSource):
         table: table with the rows.
         schema: schema of the records.
         cast: whether values may lose precision; see `from_table`.
-        on_error: treatment of a record that does not fit: `raise` an error, or `skip` and count it.
+        on_error: treatment of a record that does not fit: `raise` an error, or `skip` the record and count it.
 
     Attributes:
         skipped: number of records skipped in the last iteration.
@@ -509,7 +509,7 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields that have a column or do not wait for `load`."""
+        """Schema of the fields that have a column in the table, or that the `load` hook does not fill."""
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
@@ -612,8 +612,8 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
     Args:
         schema: schema of the records.
         table: table with the columns.
-        columns: mapping from field to column name, if the names differ. If a field has several columns, they are
-            already combined under its name.
+        columns: mapping from field to column name, if the names differ. If a field is made from several columns, the
+            table must already contain them combined into one column with the name of the field.
 
     Raises:
         OptionError: a field or column of `columns` does not exist, or a required field has no column.
@@ -648,10 +648,10 @@ def _is_loaded(schema: Schema, field: Field) -> bool:
 
 
 def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple[str, ...]:
-    """List the columns of a table that no field uses, if they may be ignored.
+    """List the columns of a table that no field uses.
 
     Raises:
-        OptionError: there are such columns, and `extra` is `"error"`.
+        OptionError: a column is unused, and `extra` is `"error"`.
     """
     check_choice("extra", extra, ("error", "ignore"))
     used = set(used)
@@ -668,7 +668,7 @@ _NUMBER = re.compile(r"\s*([+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infi
 
 
 def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
-    """Advise how to convert a column of text; show the first text that is no number."""
+    """Write advice on how to convert a column of text, quoting the first text that is not a number."""
     texts = (cells.flatten(recursive=True) if hasattr(cells, "values") else cells).drop_null().to_pylist()
     text = next((text for text in texts if not _NUMBER.fullmatch(text)), "".join(texts[:1]))[:60]
     call = f"pandas.to_numeric(frame[{name!r}])"
@@ -683,7 +683,7 @@ def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
 
 
 def check_types(table: Any, column_of: Mapping[str, str], schema: Schema) -> None:
-    """Raise `OptionError` for a column whose type no field can store, and for text for a field of numbers or times.
+    """Raise `OptionError` for a column that its field cannot store: an unsupported type, or text for numbers or times.
 
     Args:
         table: pyarrow table or record batch.
@@ -711,7 +711,7 @@ def check_types(table: Any, column_of: Mapping[str, str], schema: Schema) -> Non
 
 
 _ROWS = 8192  # maximum number of rows in a chunk
-_BYTES = 4 << 20  # bytes at which a chunk ends
+_BYTES = 4 << 20  # size in bytes at which a chunk ends
 
 
 class Dictionaries(ColumnSource):
@@ -726,7 +726,7 @@ class Dictionaries(ColumnSource):
 
     Args:
         rows: iterable of dictionaries. Unless it is a list or tuple, the values of each dictionary are copied before
-            the next one is requested.
+            the next dictionary is requested.
         schema: schema of the records.
     """
 
@@ -784,8 +784,8 @@ class Sources:
         positions: positions of the records in the source, ascending, int64 `(N,)`.
         records: the N records.
         splits: index of the split of each record, int64 `(N,)`; 0 before splits are assigned.
-        columns: columns of the records, if the source has columns; `records` then contains only the fields that splits
-            and keys need.
+        columns: columns of the records, if the source is columnar; `records` then have only the fields that splits and
+            keys need. None for other sources.
         kept: indices in `columns` of the records to write; None for all.
     """
 
@@ -800,12 +800,12 @@ class Sources:
         return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
 
     def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
-        """Replace the records by the output of the hooks; `origins[i]` is the index of record i's source."""
+        """Replace the records with the output of the hooks; `origins[i]` is the index of the source of record i."""
         indices = np.asarray(origins, np.int64)
         return Sources(self.positions[indices], records, self.splits[indices])
 
     def between(self, start: int, stop: int | None) -> Sources:
-        """Select the sources from `start` up to `stop`; None is the end."""
+        """Select the sources from index `start` up to, but not including, `stop`; None means up to the end."""
         return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 
@@ -815,14 +815,15 @@ class Block:
 
     Attributes:
         data: serialized SequenceExamples.
-        lengths: lengths in each alignment group, int64 `(records, groups)`.
+        lengths: length of each record in each alignment group, int64 `(records, groups)`.
         sources: position of the source of each record, int64 `(records,)`.
         splits: index of the split of each record, int64 `(records,)`.
         columns: names of the CSV columns; None without a CSV.
         rows: CSV line of each record; None without a CSV.
         skipped: positions of the sources that a hook skipped.
         reasons: the first few messages of `SkipRecord`.
-        done: number of input sources that this block completes; 0 if unknown, for example between chunks of a source.
+        done: number of input sources completed so far; 0 if it is unknown, for example because the block ends between
+            two chunks of a source.
     """
 
     data: Sequence[bytes]

@@ -1,6 +1,6 @@
-"""`commit`: publish the parts that several processes wrote as one dataset.
+"""`commit`, which combines the parts that several processes wrote and publishes them as one dataset.
 
-Parts are written by `part`.
+The parts are written by the module `part`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 
 def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDArray[np.uint64] | None:
-    """Raise `DuplicateKeyError` if two parts share a key.
+    """Raise `DuplicateKeyError` if a key occurs in two parts, or in a part and the old dataset.
 
     Args:
         parts: last completed attempt at each part.
@@ -142,7 +142,7 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if two records with this hash have the same key; hashes may collide."""
+    """Raise `DuplicateKeyError` if manifests that share a key hash also share a key, since hashes may collide."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
@@ -159,7 +159,7 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
 
 
 _LOG = logging.getLogger("seqrecorder")
-_TRIES = 9  # a URL has no locks, so other appenders can win several times in a row
+_TRIES = 9  # a URL cannot be locked, so other processes that append can win several times in a row
 
 
 def commit(
@@ -171,7 +171,7 @@ def commit(
     metadata: Any = None,
     assets: Mapping[str, str | bytes | os.PathLike[str]] | None = None,
 ) -> Manifest:
-    """Publish the parts that `write_part` wrote as one dataset, in one step.
+    """Publish the parts from `write_part` together as one dataset, in a single step.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -182,17 +182,18 @@ def commit(
     >>> sr.commit(destination, expected=1).records
     2
 
-    Records keep the order of their parts. If there are several attempts at a part, the last completed one is used. The
-    files of all attempts are removed, and attempts that are still running end with an error. An attempt that completes
-    too late for this commit waits for the next call, and a warning is logged. A commit may be killed at any time and
-    run again. If the dataset is already committed, its manifest is returned; with `expected`, only if it was committed
-    from as many parts, and with `append` or `overwrite`, never. With `append`, the commit starts again if
-    another process has appended in the meantime: once in a directory, which the second try locks, and up to nine times
-    at a URL.
+    The records are in the order of their parts. If there are several attempts at a part, the last completed one is
+    used. The files of all attempts are then removed, and attempts that are still running end with an error. An attempt
+    that completes too late for this commit is left for the next call, and a warning is logged.
+
+    A commit may be killed at any time and run again. If the dataset is already committed, its manifest is returned,
+    unless `append` or `overwrite` is set, or the dataset was committed from a different number of parts than
+    `expected`. With `append`, the commit is retried if another process has appended in the meantime: once for a
+    directory, which is locked for the second try, and up to nine times for a URL.
 
     Args:
         destination: directory or URL of the dataset, the same as for `write_part`.
-        expected: number of parts, or a list of their numbers or names; if one is missing, nothing is published. None
+        expected: number of parts, or a list of their numbers or names; if a part is missing, nothing is published. None
             commits all completed parts.
         overwrite: whether to replace a dataset at the destination.
         append: whether to add the parts to the dataset at the destination, as a new generation.
@@ -208,8 +209,8 @@ def commit(
         DatasetError: there are more parts than expected, or the dataset to replace or append to has changed.
         DuplicateKeyError: a key occurs in two parts, or in a part and the dataset being appended to.
         SchemaMismatchError: the parts were written with different fields.
-        OptionError: the parts were written with different options, or for another `append` or `overwrite`; or an option
-            of this call is invalid.
+        OptionError: the parts were written with different options; or they were written with `append` or `overwrite`,
+            and this call does not set the same option; or an option of this call is invalid.
         ShardReadError: a file of a part is missing or was changed.
         ShardWriteError: the disk is full or failed.
     """
@@ -226,7 +227,8 @@ def commit(
 def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: WriteOptions) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
-        with writing("commit", source.destination), cleanup_when_terminated(), exclusive(source.path):  # others wait
+        # Other commits of the same parts wait for the lock.
+        with writing("commit", source.destination), cleanup_when_terminated(), exclusive(source.path):
             if not _is_done(source, late=may_be_done):
                 try:
                     _commit(source, wanted, options)
@@ -240,13 +242,13 @@ def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: Writ
         if source.attempts:
             raise
         _check_committed(source, wanted, late=may_be_done)
-        with contextlib.suppress(OSError):  # a removal that was killed last leaves it empty
+        with contextlib.suppress(OSError):  # a removal that was killed shortly before its end leaves it empty
             source.path.rmdir()
     return read_manifest(source.destination)
 
 
 def _check_committed(source: Source, expected: Expected, *, late: bool) -> None:
-    """Raise `DatasetNotFoundError` unless the parts, which are gone, may have become the dataset at the destination."""
+    """Raise `DatasetNotFoundError` unless the missing parts may be committed to the dataset at the destination."""
     count = len(expected) if isinstance(expected, list) else expected
     more = "" if late else "; a commit that ran before may have taken them"
     if late and is_dataset(source.destination):
@@ -276,7 +278,7 @@ def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, l
         try:
             names, text = parts[0].manifest.metadata[IDENTITY], published.to_json().encode()
             write_key_index(published.path, text, names, index, lock)
-        except DatasetError as error:  # no failure: without the index, the next append reads the keys again
+        except DatasetError as error:  # not a failure: without the index, the next append reads the keys again
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
@@ -309,14 +311,14 @@ def _fitting_parts(
         source: directory or URL of the parts.
         expected: how many parts there must be, or a list of their numbers or names; None for any.
         options: options of `commit`.
-        stands: function like `standing`, which reads the state of the destination.
+        stands: function that reads the state of the destination, like `standing`.
 
     Raises:
         DatasetError: the parts replace the dataset from which their records were copied, but it has changed since then.
     """
     parts = _read_parts(source)
     _check_expected(source, parts, expected)
-    for part in parts:  # others may be appended or replace a dataset that was created after they were written
+    for part in parts:  # parts without a mode may also join or replace a dataset that was created after them
         mode = part.manifest.metadata.get(MODE)
         if mode is not None and not getattr(options, str(mode), True):
             raise OptionError(f"part {part.name} was written with {mode}=True: pass {mode}=True to commit, too")
@@ -351,8 +353,8 @@ def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
     Args:
         source: directory or URL of the parts.
         there: manifest of the dataset.
-        late: whether to compare shards by digest, so that later attempts with the same contents match as well. False
-            compares shards by name; at a URL, names are unique to an attempt.
+        late: whether to compare shards by digest, so that later attempts with the same contents also match. If False,
+            shards are compared by name; at a URL, each attempt has its own names.
     """
     ours, last = _marks(there, late=late), dict[int | str, int]()
     every = [(part, _marks(part.manifest, late=late)) for part in read_attempts(source)]
@@ -366,7 +368,7 @@ def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
 
 
 def _marks(manifest: Manifest, *, late: bool = True) -> set[tuple[str, str]]:
-    """List the split and the digest of each shard; if not `late`, its name instead of the digest."""
+    """Collect the split and the digest of each shard, or, if `late` is False, the split and the name."""
     return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
 
 
@@ -400,7 +402,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
     if expected is None or expected == len(there):
         return
     if isinstance(expected, int):
-        # Jobs may count from 0 or from 1. If parts have names, only their number can be checked.
+        # Jobs may count from 0 or from 1. If parts have names, we can only check how many there are.
         first = 0 if 0 in there else 1
         every = list[int | str](range(first, first + expected))
         if any(isinstance(name, str) for name in there):
@@ -469,7 +471,7 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
         splits[name] = SplitInfo(name, tuple(infos))
     first = parts[0].manifest
     sources = sum(part.manifest.splitting.sources for part in parts)
-    if earlier is not None:  # each part includes the sources of the earlier dataset
+    if earlier is not None:  # the count of each part includes the sources of the earlier dataset
         sources -= (len(parts) - 1) * earlier.splitting.sources
     return Manifest(
         path=first.path if staging is None else staging,
@@ -492,11 +494,11 @@ def _identity(manifest: Manifest, generation: int) -> str:
 
 
 def _is_done(source: Source, *, late: bool) -> bool:
-    """Check whether the parts are already committed; if so, note that beside them.
+    """Check whether the parts are already committed; if they are in a directory, leave a note of it beside them.
 
     Args:
         source: directory or URL of the parts.
-        late: whether attempts that finished after the commit count as well, if their contents are the same.
+        late: whether attempts that finished after the commit also count as committed if their contents are the same.
     """
     try:
         there = read_manifest(source.destination)

@@ -1,4 +1,4 @@
-"""Writer of the `examples.csv` of a split: the shard, index and steps of each record, and cells from the user."""
+"""Writer of the `examples.csv` of a split, with the shard, index, number of steps and user columns of each record."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-_BUFFERED = 64 << 10  # characters to buffer per split; there may be many splits
+_BUFFERED = 64 << 10  # characters to buffer per split; the limit is low because there may be many splits
 _LOCATION = ("shard", "index", "steps")
 
 SURROGATES = "surrogatepass"
-"""Error handler of the encoding: text fields may contain lone surrogates."""
+"""Error handler for encoding text, because text fields may contain lone surrogates."""
 
 
 def csv_line(values: Iterable[Any]) -> str:
@@ -41,7 +41,7 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 class ExamplesCsv:
-    """Writer of an `examples.csv`. The file is open only while lines are written, because there may be many splits.
+    """Writer of an `examples.csv`, which is open only while lines are written, because there may be many splits.
 
     Args:
         path: path of the file.

@@ -64,14 +64,14 @@ class LifeCycle:
         schema: schema to write.
         params: keyword arguments of the hooks.
         rows: whether to format a CSV line for each record.
-        splits: whether `split` runs; stored chunks are not split again.
+        splits: whether to run the `split` hook; False for stored chunks, which must not be split again.
 
     Attributes:
         schema: schema to write.
         params: keyword arguments of the hooks.
         rows: whether to format a CSV line for each record.
-        splits: whether `split` runs.
-        has_hooks: whether the class has `load`, or `split` to run.
+        splits: whether the `split` hook runs.
+        has_hooks: whether any hook runs, `load` or `split`.
     """
 
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False, splits: bool = True) -> None:
@@ -88,9 +88,9 @@ class LifeCycle:
         self._has_row = callable(getattr(record_class, "to_csv_row", None))
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Run the hooks of sources and encode the records; yield them in blocks, in order.
+        """Run the hooks of source records, encode the resulting records, and yield them in blocks, in order.
 
-        If a hook raises `SkipRecord` between two chunks of a source, none of its chunks is written.
+        If a hook raises `SkipRecord` between two chunks of a source, none of the chunks of that source is written.
 
         Args:
             sources: records whose hooks have not run.
@@ -127,7 +127,7 @@ class LifeCycle:
         """Do nothing, because there is nothing to release."""
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records whose hooks have run, or columns, for which there are no hooks."""
+        """Encode records whose hooks have run, or columns, which have no hooks."""
         reasons = first_reasons(self._reasons)
         self._reasons.clear()
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
@@ -144,13 +144,13 @@ class LifeCycle:
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
     def lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Format the CSV line of each record from `to_csv_row`, or from its attributes with single values.
+        """Format the CSV line of each record from `to_csv_row` or, without that method, from single-valued attributes.
 
         Returns:
             The names of the columns, and the lines.
 
         Raises:
-            RecordError: `to_csv_row` failed, or returned other columns for another record.
+            RecordError: `to_csv_row` failed, or did not return the same columns for all records.
         """
         columns, lines = list[str](), list[str]()
         for position, record in zip(positions, records, strict=True):
@@ -185,20 +185,20 @@ def check_columns(name: str, expected: Sequence[str], got: Sequence[str], positi
 
 
 _LOG = logging.getLogger("seqrecorder")
-# Hooks may enlarge records greatly. Therefore, chunks for workers that run hooks start with one source, and grow up to
-# this number while their results stay small.
+# Hooks may enlarge records greatly. Therefore, chunks for workers that run hooks start with one source, and grow to at
+# most this many sources as long as their results stay small.
 _HOOK_RECORDS = 256
 _CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that fills a chunk usually fits into the same piece
 
-# Records to take from a source at once. Blocks from an iterator are small, because taking a record creates it.
+# Number of records to take from a source at once. Blocks from an iterator are small because taking a record creates it.
 _BLOCK, _BLOCK_OF_LIST = 32, 1024
 _BLOCKS_OF_CHUNK = 16
 
-_ENOUGH = 1024  # a remainder of at least this many records is encoded at once; a smaller one waits for more
+_ENOUGH = 1024  # a remainder of at least this many records is encoded immediately; a smaller one waits for more records
 
 
 class RecordStream:
-    """Stream of source records in blocks, each with its split name (None if the source names no splits).
+    """Stream of source records in blocks, each block with the name of its split (None if the source names no splits).
 
     >>> stream = RecordStream({"train": "abc", "eval": "d"})
     >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
@@ -271,7 +271,7 @@ class RecordStream:
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
-        """Return the next records of one split and its name; the list is empty at the end of the stream.
+        """Return the name of a split and a list of its next records, which is empty at the end of the stream.
 
         Args:
             most: maximum number of records to return.
@@ -300,7 +300,7 @@ class RecordStream:
                     block.extend(records)
                 else:
                     self._take_snapshots(records, snapshot, block)
-            except Exception as error:  # noqa: BLE001 - the records before it are returned first
+            except Exception as error:  # noqa: BLE001 - the records before the error are returned first
                 self._failure = error
             else:
                 if len(block) < most and not self.cannot_wait:
@@ -310,7 +310,7 @@ class RecordStream:
         return self._split, block
 
     def _iterate(self, source: Iterable[Any]) -> Iterator[Any] | None:
-        """Iterate over the records of a source; return None for dictionaries to be written as columns."""
+        """Iterate over the records of a source; return None for dictionaries that will be written as columns."""
         is_list = type(source) in (list, tuple)
         records = iter(source)
         if self._schema is not None:
@@ -332,7 +332,7 @@ class RecordStream:
                 yield row
                 self._taken += 1
         except Exception as error:  # noqa: BLE001 - raised as an error of the source
-            raise self._source_error(error)  # noqa: B904 - it has its cause
+            raise self._source_error(error)  # noqa: B904 - its cause is already set
 
     def _take_snapshots(self, records: Iterable[Any], snapshot: Callable[[Any], Any], block: list[Any]) -> None:
         for record in records:
@@ -345,7 +345,7 @@ class RecordStream:
 
     def _end_source(self) -> None:
         self._records, self._left = None, 0
-        # Only at its end, `from_csv` knows how many rows it has skipped.
+        # A source like `from_csv` knows only at its end how many rows it has skipped.
         if isinstance(self._source, SkippingSource):
             self.skipped += self._source.skipped
             self.reasons = first_reasons(self.reasons, self._source.reasons)
@@ -360,7 +360,7 @@ class RecordStream:
 
 
 class Waiting:
-    """Buffer that groups records into chunks, with a split name from the caller for each record.
+    """Buffer that groups records into chunks, each record with the split name that the caller gave it, if any.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -386,7 +386,7 @@ class Waiting:
         self._records: list[Any] = []
         self._splits: list[str | None] = []
         self._bytes = 0
-        self._settled = 0  # number of records at the start that are snapshots
+        self._settled = 0  # number of records at the start of the buffer that are snapshots
         self._hastens = False  # whether a record could not be copied and must be encoded now
 
     @property
@@ -403,7 +403,7 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records by snapshots before the caller's code runs; the buffer is full if one cannot be copied."""
+        """Replace records with snapshots before the caller's code runs; if this fails, treat the buffer as full."""
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -413,8 +413,8 @@ class Waiting:
 
     def fill(self, stream: RecordStream) -> Iterator[None]:
         """Add all records of a source; yield each time the caller must empty the buffer before more can be added."""
-        # Blocks stay small compared with a chunk, judging by the size of earlier records, because the size of records
-        # from an iterator is unknown until they are taken.
+        # The size of records from an iterator is unknown until they are taken, so we judge by the size of earlier
+        # records to keep blocks small compared with a chunk.
         most = 1
         while True:
             is_in_memory = stream.is_in_memory
@@ -442,20 +442,20 @@ class Waiting:
                 yield
 
     def take(self) -> tuple[list[Any], list[str | None]]:
-        """Empty the buffer; return its records, and their split names from the caller."""
+        """Empty the buffer; return its records, and the split name that the caller gave for each."""
         records, splits = self._records, self._splits
         self._records, self._splits, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
         return records, splits
 
     def adapt(self, block: Block) -> None:
-        """Enlarge chunks while the encoded bytes per source stay small, if hooks run in workers."""
+        """If hooks run in workers, enlarge chunks as long as the encoded size of a source stays small."""
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
 
 
 class Encoder(Protocol):
-    """Interface of encoders: the life cycle in this process, or a pool of workers."""
+    """Interface of encoders, which run the life cycle of records in this process or in a pool of workers."""
 
     def encode(self, sources: Sources) -> Iterable[Block]:
         """Accept sources, and yield the blocks encoded so far, in order."""
@@ -467,7 +467,7 @@ class Encoder(Protocol):
 
 
 class RecordIntake:
-    """Part of a writer that accepts records in every form, encodes them, and writes them in order.
+    """Part of a writer that accepts records in any form, encodes them, and writes them in order.
 
     After an error, it accepts no more records and nothing may be published, because buffered records are lost.
 
@@ -544,7 +544,7 @@ class RecordIntake:
                 self._add_source(source, split)
 
     def add_encoded(self, data: Sequence[bytes], lengths: NDArray[np.int64], splits: Sequence[str]) -> None:
-        """Accept encoded records, each with its split; their keys must have been checked."""
+        """Accept encoded records, each with its split; their keys must already have been checked."""
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
@@ -592,7 +592,7 @@ class RecordIntake:
         kept = placement.keep(sources)
         if kept is not None:
             sources, named = sources.only(kept), [named[i] for i in kept]
-        if self._router.cuts:  # splits in time cannot be named by the caller
+        if self._router.cuts:  # the caller cannot name splits by time
             sources = placement.cut(sources)
             named = [None] * len(sources.records)
         if sources.records:
@@ -621,7 +621,7 @@ class RecordIntake:
                     encode(batch)
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Accept records from a columnar source; one by one if the class has hooks, which take records."""
+        """Accept records from a columnar source, one by one if the class has hooks, since hooks take single records."""
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
@@ -629,10 +629,10 @@ class RecordIntake:
         self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
-        """Accept selected records; copy their bytes unless hooks with `params` or another class change them."""
+        """Accept selected records; copy their bytes unless splits cut them, `load` has `params`, or fields differ."""
         rows, cycle = rows_of(selection), self._life_cycle
         stored = rows.store.manifest.schema
-        loads = cycle.has_hooks and cycle.params and not cycle.splits  # else `split` would cut stored chunks again
+        loads = cycle.has_hooks and cycle.params and not cycle.splits  # `split` must not cut stored chunks again
         if self._router.cuts or loads or stored.fields != self._schema.fields:
             schema = self._schema.with_encoded_images
             if schema is self._schema and any(field.storage == "jpeg" for field in schema.fields):
@@ -645,7 +645,7 @@ class RecordIntake:
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
     def _add_batches(self, batches: Callable[[], Iterator[tuple[dict[str, Column], int]]], split: str | None) -> None:
-        """Accept batches of columns; make positions in errors count from the first record of the writer."""
+        """Accept batches of columns, and make positions in errors count from the first record of the writer."""
 
         def numbered() -> Iterator[tuple[dict[str, Column], int]]:
             first = self.position
@@ -687,7 +687,7 @@ class RecordIntake:
         return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Encode and write sources, and skip those that have a duplicate key or belong to no split."""
+        """Encode and write sources, except those that have a duplicate key or belong to no split."""
         placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
@@ -713,7 +713,7 @@ class Placement:
         uploads: uploader of full shards; None for a directory.
 
     Attributes:
-        skipped: number of sources that were skipped, by a hook or for their key or time.
+        skipped: number of sources that were skipped, by a hook or because of their key or time.
         reasons: the first few reasons why sources were skipped.
     """
 
@@ -777,10 +777,10 @@ class Placement:
         return kept
 
     def cut(self, sources: Sources) -> Sources:
-        """Cut records at the boundaries between splits, and leave out pieces whose number is in use for their key.
+        """Cut records at the boundaries between splits, and leave out pieces whose key and number are already in use.
 
         Raises:
-            DuplicateKeyError: there is such a piece, and `on_duplicate` is `"error"`.
+            DuplicateKeyError: the key and number of a piece are already in use, and `on_duplicate` is `"error"`.
             RecordError: the times of a record do not ascend.
         """
         if self.router.in_time is None:
@@ -816,7 +816,7 @@ class Placement:
         return attrs.evolve(sources, splits=splits)
 
     def skip(self, count: int, reasons: Iterable[str]) -> None:
-        """Add to the number of skipped sources and to the reasons."""
+        """Increase the number of skipped sources, and add to the reasons."""
         self.skipped += count
         self.reasons = first_reasons(self.reasons, reasons)
 
@@ -843,7 +843,7 @@ class Placement:
             writers[number].add(part.data, part.lengths, part.columns, part.rows)
 
     def finish(self) -> dict[str, SplitInfo]:
-        """Close all files; return the entries of the splits in the manifest.
+        """Close all files, and return the entry of each split for the manifest.
 
         Raises:
             ShardWriteError: the disk is full or failed.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_params(owner: type, params: Mapping[str, Any], hooks: Sequence[str] = ("load", "split")) -> None:
-    """Raise `OptionError` if no hook of the class accepts a parameter."""
+    """Raise `OptionError` for a parameter that no hook of the class accepts."""
     parameters = [parameter for name in hooks for parameter in _parameters(owner, name)]
     for name in params:
         if not _accepts(parameters, name):
@@ -31,7 +31,7 @@ def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dic
 
 
 def _parameters(record_class: type, name: str) -> list[inspect.Parameter]:
-    """List the parameters of a hook, except `*args` and its first argument, which is the record or row."""
+    """List the parameters of a hook, except `*args` and the first parameter, which is the record or row."""
     hook = getattr(record_class, name, None)  # None, or a field of that name
     parameters = list(inspect.signature(hook).parameters.values())[1:] if callable(hook) else []
     return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
@@ -56,7 +56,7 @@ class Hooks:
         schema: schema of the class.
         params: keyword arguments of the hooks.
         reasons: list that collects the reasons why hooks skipped sources.
-        splits: whether `split` runs, if the class has it.
+        splits: whether to run `split`, if the class has it.
 
     Attributes:
         loads: whether the class has `load`.
@@ -71,7 +71,7 @@ class Hooks:
         self._numbered = [f.name for f in sorted(schema.fields, key=lambda f: f.chunk) if f.key or f.chunk]
 
     def run(self, position: int, source: Any) -> collections.deque[Any]:
-        """Run the hooks of one source; return its records, none if a hook skips it."""
+        """Run the hooks of one source; return the resulting records, or none if a hook skips the source."""
         record = source
         try:
             if self.loads:
@@ -114,7 +114,7 @@ class Hooks:
 
 
 def hook_error(schema: Schema, name: str, record: Any, position: int, error: Exception) -> RecordError:
-    """Build the error for a hook of a record class that failed."""
+    """Build the error that reports the failure of a hook."""
     return RecordError(
         f"{schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
         " seqrecorder.SkipRecord in load or split to leave the record out)",

@@ -1,4 +1,4 @@
-"""`write_part`: write a dataset in parts, one per process; also the encoding of single records for Beam and Spark.
+"""`write_part`, which writes one part of a dataset per process, and the encoding of single records for Beam and Spark.
 
 The parts are published by `commit`.
 """
@@ -75,7 +75,8 @@ class UrlParts:
 
     Attributes:
         whole: destination of the dataset, including any manifest that already existed there.
-        known: for each completed attempt, by manifest name, its cache directory and completion time in nanoseconds.
+        known: mapping from the manifest name of each completed attempt to its cache directory and its completion time
+            in nanoseconds.
     """
 
     whole: Destination
@@ -83,7 +84,7 @@ class UrlParts:
 
     @classmethod
     def of(cls, url: str, part: int | str | None = None) -> UrlParts:
-        """List the parts at a URL; with `part`, only those whose name starts with it."""
+        """List the parts at a URL or, if `part` is given, only those whose name starts with it."""
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
         begin = PARTS if part is None else f"{PARTS}{part}-"
         names = {name: item for name, item in whole.place.items().items() if name.startswith(begin)}
@@ -114,7 +115,7 @@ class UrlParts:
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
-        """Check that all files of the parts exist, and match the sizes and lengths in the manifests.
+        """Check that all files of the parts exist and match the sizes and lengths in the manifests.
 
         Raises:
             DatasetNotFoundError: a file is missing or has a different size.
@@ -136,7 +137,7 @@ class UrlParts:
             part.fetch(shards_of(part), lengths_only=True)
             require_fit(part, sizes)
 
-        in_threads(check_lengths, parts)  # each part waits for the network
+        in_threads(check_lengths, parts)  # in threads, because each part waits for the network
 
     def remove(self, taken: Sequence[bool], published: Manifest) -> None:
         """Remove the manifests of committed attempts, and their files unless the dataset uses them.
@@ -165,22 +166,22 @@ class UrlParts:
             )
 
 
-_TOGETHER = 1024  # encoded records to pass to the writer at a time
+_TOGETHER = 1024  # number of encoded records to pass to the writer at a time
 
 PART = "part"
-"""Metadata key of a part: its number or name."""
+"""Metadata key for the number or name of a part."""
 
 IDENTITY = "identified_by"
-"""Metadata key of a part: names of the fields that identify a source, without the chunk number of `split` hooks."""
+"""Metadata key for the names of the fields that identify a source, without the chunk number of `split` hooks."""
 
 HOOKS = "hooks"
-"""Metadata key of a part: whether hooks or splits in time may have changed or dropped keys."""
+"""Metadata key for a flag that tells whether hooks or splits by time may have changed or dropped keys of a part."""
 
 MODE = "mode"
-"""Metadata key of a part: the option of `commit` that it was written for, `append` or `overwrite`; otherwise None."""
+"""Metadata key for the option of `commit` that a part was written for, `append` or `overwrite`; None for neither."""
 
 OPENED = "opened"
-"""Metadata key of a part: digests of the manifests from which its records were copied."""
+"""Metadata key for the digests of the manifests from which records of a part were copied."""
 
 
 @attrs.frozen
@@ -191,7 +192,7 @@ class Attempt:
         name: number or name of the part.
         manifest: manifest of the attempt.
         completed: time of completion in nanoseconds.
-        opened: digests of manifests of the destination that the part copied selections from.
+        opened: digests of the manifests of the destination from which the part copied selections.
     """
 
     name: int | str
@@ -231,13 +232,13 @@ def parts(destination: str | os.PathLike[str]) -> list[int | str]:
         destination: directory or URL of the dataset, the same as for `write_part`.
 
     Raises:
-        ManifestError: the directory of the parts contains another manifest.
+        ManifestError: the directory of the parts contains a manifest that is not that of a part.
     """
     return sorted(_finished(destination), key=lambda name: (isinstance(name, str), name))
 
 
 def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
-    """Map parts to the manifests of their last completed attempts; with `part`, only that one."""
+    """Map parts to the manifests of their last completed attempts; if `part` is given, only that part."""
     source = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
     attempts = sorted(read_attempts(source), key=attrgetter("completed", "manifest.path"))
     return {attempt.name: attempt.manifest for attempt in attempts}
@@ -270,20 +271,20 @@ def write_part(
     `clean(url, parts=True)` removes them. A part may be written again, even by two processes at once: each attempt has
     its own files, and the last completed attempt is used.
 
-    Splits by shares depend only on the key or on `split_by`, not on the part. If there is neither, they depend on the
-    part and on the position in it.
+    If `splits` gives proportions, the split of a record depends only on its key or on `split_by`, not on the part.
+    Without a key field or `split_by`, it depends on the part and on the position of the record in the part.
 
     Args:
         records: records of this part, in any form that `write` accepts.
         destination: directory or URL of the dataset, as for `write`; the same for all parts.
         part: number or name of the part; a string of digits counts as a number.
         schema: the record class, as for `write`; required if the part may have no records.
-        skip_finished: whether to keep the part and read no records if it is already complete, for restarted jobs. A
-            part with a schema other than `schema` is written again.
+        skip_finished: whether to keep the part and read no records if it is already complete, which is useful for
+            restarted jobs. A part with a schema other than `schema` is written again.
         **options: the fields of `WriteOptions`, the same for all parts. Pass `metadata` and `assets` to `commit`.
-            `csv`, `stats`, `stratify` and `Balanced` are not supported: they need all records in one process. With
-            `append` or `overwrite`, the destination may contain a dataset; pass the same option to `commit`. `shards`
-            is the number of shards per part.
+            `csv`, `stats`, `stratify` and `Balanced` are not supported, because they need all records in one process.
+            With `append` or `overwrite`, the destination may contain a dataset; pass the same option to `commit`.
+            `shards` is the number of shards per part.
 
     Returns:
         The manifest of this part; its `path` is valid until the commit.
@@ -348,7 +349,7 @@ class PartWriter(Writer[Any]):
             )
         record_schema = Schema.of(schema)
         hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
-        # Like hooks, splits in time may drop records.
+        # Like hooks, splits by time may drop records.
         timed = options.get("time") is not None or (whole is not None and whole.splitting.time is not None)
         opened = list[str]()
         options["metadata"] = {
@@ -384,7 +385,7 @@ def is_dataset(path: Any) -> bool:
     """Check whether there is a manifest at a directory or URL."""
     if is_url(path):
         return Place.of(path).version(MANIFEST) is not None
-    return os.path.exists(path / MANIFEST)  # noqa: PTH110 - takes any OSError for no
+    return os.path.exists(path / MANIFEST)  # noqa: PTH110 - treats any OSError as False
 
 
 def write_pieces(
@@ -465,7 +466,7 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
 
 @attrs.define(slots=False)
 class PieceEncoder:
-    """Encoder of records, dictionaries and tables for any process. It is pickled as its schema and options.
+    """Encoder of records, dictionaries and tables that runs in any process; only its schema and options are pickled.
 
     Args:
         schema: schema of the records.
@@ -492,7 +493,8 @@ class PieceEncoder:
         """Encode records, and yield them one by one.
 
         Args:
-            rows: records or dictionaries; or a single table with one record per row; or a single `ColumnSource`.
+            rows: records or dictionaries, or a list that contains only a table with one record per row or only a
+                `ColumnSource`.
             split: name of the split for all rows; None if `splits` decides.
 
         Raises:
@@ -530,7 +532,8 @@ class PieceEncoder:
         for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
             self.skipped += len(block.skipped)
             hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
-            # Only the first chunk of a source has its key, and the last source of the previous block may continue here.
+            # Only the first chunk of a source carries its key. This block may begin with more chunks of a source whose
+            # first chunk is in the previous block.
             usable &= np.diff(block.sources, prepend=last) != 0
             splits = names[block.splits].tolist()
             rows = zip(block.data, splits, hashes.tolist(), usable.tolist(), block.lengths, strict=True)
@@ -562,4 +565,4 @@ def same_everywhere(destination: str | os.PathLike[str]) -> str:
 
 
 _UNSORTED = ("splits", "split_by", "seed", "shards", "compression", "params", "metadata", "assets", "overwrite")
-"""The options that make sense where records come in no order, and in many processes."""
+"""Options that make sense if records arrive in no fixed order and in many processes."""

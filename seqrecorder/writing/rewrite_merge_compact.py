@@ -1,6 +1,6 @@
 """Edits of existing datasets: rewrite in place, compact, and merge.
 
-Encoded records are copied, not encoded again, if possible.
+Where possible, encoded records are copied rather than encoded again.
 """
 
 from __future__ import annotations
@@ -59,20 +59,21 @@ def rewrite(
     >>> [record.text for record in sr.read_records(path)]
     ['to', 'or']
 
-    Records keep their splits, their written order and their bytes. The splitting rule, metadata, assets and the number
-    of skipped records stay as well. `drop` and `keep` also remove `skip_reasons`, which may quote values.
-    Keys are not checked again unless `schema` has another key or chunk field, or `on_duplicate` is passed.
+    Records keep their splits, their order and their bytes. The splitting rule, metadata, assets and the number of
+    skipped records stay, too. `drop` and `keep` also remove `skip_reasons` from the manifest, because the reasons may
+    quote values of records. Keys are not checked again unless `schema` has a different key or chunk field, or
+    `on_duplicate` is passed.
 
     The old files are removed once the new dataset is complete, so that no byte of a dropped record is left in the
-    directory (but perhaps in free disk blocks, snapshots and backups). At a URL, they stay until `clean`, and in the
-    caches of readers until these are emptied.
+    directory (bytes may be left in free disk blocks, snapshots and backups). At a URL, the old files stay until `clean`
+    removes them. In the caches of readers, they stay until the caches are emptied.
 
     Args:
         path: directory or URL of the dataset.
         drop: selection of the records to drop.
         keep: selection of the records to keep; all others are dropped.
-        schema: new record class, for which the records are encoded again; default: the same class. The values of a
-            field that it lacks are lost, and a warning is logged.
+        schema: new record class, for which the records are encoded again; by default, the class stays the same. The
+            values of a field that the new class lacks are lost, and a warning is logged.
         **options: fields of `WriteOptions`, except `append`, `overwrite` and the fields about splits.
 
     Returns:
@@ -181,12 +182,12 @@ def merge(
         schema: record class of the new dataset; default: the class of the first dataset.
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
             `splits`, records are assigned to new splits. Otherwise, if all datasets have the same splitting rule
-            (shares, seed, `split_by`, `stratify`, `time`), the new dataset inherits it for later appends; if only a
-            part of a dataset is merged, strata are counted anew.
+            (shares, seed, `split_by`, `stratify`, `time`), the new dataset inherits it for later appends. If only some
+            records of a dataset are merged, no counts of strata are inherited.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.
-        SchemaMismatchError: a dataset cannot be read as the class.
+        SchemaMismatchError: a dataset cannot be read as the record class of the new dataset.
         DuplicateKeyError: two records share a key.
         ShardReadError: a record is damaged, or a shard was replaced by another; nothing is published.
         DatasetExistsError: the destination exists and is not empty.

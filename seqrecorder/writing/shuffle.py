@@ -32,10 +32,10 @@ _ITEM_BYTES, _VALUE_BYTES = 112, 48
 
 
 def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
-    """Compute tags that sort items into a random order: a part of the splitmix64 sequence of a seed.
+    """Compute tags that sort items into a random order: a section of the splitmix64 sequence of a seed.
 
     The sequence (Steele, Lea, Flood 2014) never repeats a number. The seed is mixed first, because the sequences of
-    plain seeds overlap. The order depends only on the seed and the positions.
+    unmixed seeds overlap. The order depends only on the seed and the positions.
 
     >>> np.argsort(shuffle_tags(0, 0, 4)).tolist()
     [2, 1, 0, 3]
@@ -72,8 +72,8 @@ class SortedSpill:
     Args:
         directory: directory for the files; created on demand, and removed at the end.
         memory_bytes: memory limit for all items, including Python's overhead. A single item may exceed it, and so may
-            the items of one tag.
-        bits: number of low bits by which to sort; all higher bits of the tags are equal.
+            the items with the same tag.
+        bits: number of low bits of the tags by which to sort; the higher bits of all tags must be equal.
     """
 
     def __init__(self, directory: Path, *, memory_bytes: int = 256 << 20, bits: int = 64) -> None:
@@ -172,7 +172,7 @@ class SortedSpill:
 
 @attrs.define
 class _Bucket:
-    """File of items, and the memory that they need when loaded."""
+    """File of items, with their number and the memory that they need when loaded."""
 
     path: Path
     items: int = 0

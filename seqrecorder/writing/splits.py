@@ -68,22 +68,22 @@ class Router:
 
     Args:
         schema: schema of the records.
-        splits: mapping from split name to share; or the name of an attribute with the split name, or a function that
-            returns the split name of a record; or None for a single split.
-        split_by: name of an attribute, or a function that returns the key of a record to hash. By default, the key
-            field is hashed, or the position of the record if the schema has no key field.
+        splits: mapping from split name to share of the records; or the name of an attribute with the split name, or a
+            function that returns the split name of a record; or None for a single split.
+        split_by: name of an attribute, or a function of a record, whose value is hashed to choose the split. By
+            default, the key field is hashed, or the position of the record if the schema has no key field.
         seed: seed of the hash.
         old: manifest of the dataset being appended to, whose rule applies; None for a new dataset.
         part: number or name of the part to write, in which positions count from 0; None for a whole dataset.
         stratify: name of an attribute, or a function that returns the stratum of a record; None for no strata.
-        time: rule for splitting by time; None to split otherwise.
+        time: rule for splitting by time; None if the time of a record does not determine its split.
 
     Attributes:
-        ratios: rule for splits by shares; None for other rules.
+        ratios: rule for splits in given proportions; None for other rules.
         seed: seed of the hash.
-        in_time: rule for splits in time; None if the time of a record does not determine its split.
-        drops: whether to drop records that straddle two splits in time.
-        cuts: whether to cut records at the boundaries between splits in time.
+        in_time: rule for splits by time; None if the time of a record does not determine its split.
+        drops: whether to drop records that straddle two splits by time.
+        cuts: whether to cut records at the boundaries between splits by time.
         by_position: whether the position of a record determines its split.
 
     Raises:
@@ -158,7 +158,7 @@ class Router:
         return [] if self.ratios is None else list(self.ratios.shares)
 
     def splitting(self, count: int) -> Splitting:
-        """Build the description of the rule for the manifest, after `count` records."""
+        """Build the description of the rule for the manifest, as it stands after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
         stratify = BY_FUNCTION if callable(self._stratify) else self._stratify
@@ -197,7 +197,7 @@ class Router:
             OptionError: no rule decides which split of the old dataset a record belongs to.
         """
         first = named[0]
-        distinct = {first} if named.count(first) == len(named) else set(named)  # counting takes a fifth of the time
+        distinct = {first} if named.count(first) == len(named) else set(named)  # `count` takes a fifth of the time
         if first is not None and len(distinct) == 1:
             return first
         if self.ratios is not None:
@@ -266,7 +266,7 @@ def _continue(
 
 
 def _keep_option(option: str, value: Any, known: Any) -> Any:
-    """Take an option from the old dataset. Functions are stored only as a mark, so they must be passed again."""
+    """Take an option from the old dataset; a function must be passed again, because a manifest cannot contain it."""
     if value is None and known == BY_FUNCTION:
         raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
     if value is not None and (BY_FUNCTION if callable(value) else value) != known:
@@ -285,7 +285,7 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     """Build a function that reads an attribute of a record or calls the user's function with it.
 
     Raises:
-        OptionError: `source` is neither a function nor the name of an attribute with one value.
+        OptionError: `source` is neither a function nor the name of an attribute with a single value per record.
     """
     if not isinstance(source, str) and not callable(source):
         raise OptionError(f"{option}: expected the name of an attribute or a function of the record, got {source!r}")
@@ -320,10 +320,10 @@ def _facts(name: str, path: Path, sha256: str, lengths_sha256: str) -> dict[str,
 
 
 class EarlyUploads:
-    """Uploader of shards in the background, which removes sent shards from the local disk.
+    """Background uploader that deletes each local shard once it has been sent.
 
     Args:
-        destination: URL of the dataset, with the label for the names of its shards.
+        destination: URL of the dataset, with the label to put into the names of its shards.
 
     Attributes:
         sent: names of the uploaded files, relative to the dataset.
@@ -340,7 +340,7 @@ class EarlyUploads:
         Args:
             split: name of the split.
             name: file name of the shard, without its digest.
-            shard: files of the shard.
+            shard: writer of the shard.
 
         Raises:
             ShardWriteError: the upload of an earlier shard failed.
@@ -362,7 +362,7 @@ class EarlyUploads:
         return files
 
     def close(self) -> None:
-        """Wait for running uploads, and cancel the others."""
+        """Wait for running uploads, and cancel those that have not started."""
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -371,7 +371,7 @@ DEFAULT_SHARD_BYTES = 128 << 20
 
 _FRAME = 16  # bytes of the TFRecord frame around each record
 _SPILL_BATCH = 1024  # records to write at a time
-_SPILL_BYTES = 64 << 20  # bytes of memory per split
+_SPILL_BYTES = 64 << 20  # memory limit per split, in bytes
 
 
 class SplitWriter:
@@ -464,7 +464,7 @@ class SplitWriter:
             done = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
             if stop <= start:
-                if self._filled:  # the shard is full; a record over the limit gets its own shard
+                if self._filled:  # the shard is full; a record larger than the limit gets a shard of its own
                     self._close_first()
                     if self._uploads is not None:
                         name = shard_name(self.name, len(self._sent), None, self.options.generation)
@@ -495,7 +495,7 @@ class SplitWriter:
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
 
     def finish(self) -> SplitInfo:
-        """Close all files; return the entry of the split in the manifest.
+        """Close all files, and return the entry of the split for the manifest.
 
         Raises:
             ShardWriteError: the disk is full or failed.
@@ -516,7 +516,7 @@ class SplitWriter:
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[dict[str, Any]]:
-        """Give all shards their final names, and wait for the uploads; return the facts about the files."""
+        """Give all shards their final names, wait for uploads, and return the names, sizes and digests of the files."""
         left = self._shards[len(self._sent) :]
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
@@ -552,7 +552,7 @@ class ShardOptions:
     """Options of the shards of a split.
 
     Attributes:
-        shards: number of shards; record i goes to shard i mod n.
+        shards: number n of shards; record i goes to shard i mod n.
         shard_bytes: size of a shard in bytes; records fill one shard after the other.
         compression: None or `GZIP`.
         shuffle_seed: seed of a random order on disk; None for the order of arrival.
@@ -581,7 +581,7 @@ _MISSED_BY_GROUPS = (
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share or is empty, and a single warning for all strata."""
+    """Log a warning for each split that misses its share or is empty, and one for all strata that miss their shares."""
     rule, missing = manifest.splitting, manifest.missed_shares
     why = _MISSED_BY_HASH if rule.groups is None else _MISSED_BY_GROUPS
     for name, (share, got) in missing.items():

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from seqrecorder.writing.columns import Sources
 
 
-_RESULT_BYTES = 32 << 20  # a worker stops after this many bytes, and encodes the rest of the chunk later
+_RESULT_BYTES = 32 << 20  # a worker returns its result after this many bytes, and encodes the rest of the chunk later
 
 _state: dict[str, Any] = {"starts": False}  # state of a worker process, such as its `LifeCycle`
 
 
 def instructions(life_cycle: LifeCycle) -> tuple[bytes, bytes]:
-    """Build the two start messages for a worker: the state of this process, and what its `LifeCycle` is made of.
+    """Build the two start messages for a worker: the state of this process, and the arguments of the `LifeCycle`.
 
     The worker imports the record class by name.
     """
@@ -68,7 +68,7 @@ def _begin(data: bytes) -> None:
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
-    """Encode a part of a chunk, limited by memory, from a start source on; return the blocks and the next source."""
+    """Encode a chunk from a given source on, up to a size limit; return the blocks and the index of the next source."""
     pickled, start = task
     sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
     blocks, size = list[Block](), 0
@@ -108,7 +108,7 @@ _LOG = logging.getLogger("seqrecorder")
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight per worker
-_JUDGED_SECONDS = 0.5  # minimum encoding time before a verdict, and minimum saving; a worker starts in less
+_JUDGED_SECONDS = 0.5  # minimum encoding time before a verdict, and minimum time to save; a worker starts in less
 _SAMPLE = 32  # records pickled to estimate the cost of a copy
 _BOTH_SIDES = 2  # only half of a copy can be timed here; pipes and workers take as long again
 
@@ -124,7 +124,7 @@ class _Chunk:
 
 
 class _Pool:
-    """Pool of worker processes that start in the background; a thread of this process feeds each worker."""
+    """Pool of worker processes that start in the background, each fed by a thread of this process."""
 
     def __init__(self, begin: tuple[bytes, bytes], workers: int) -> None:
         self.workers = workers
@@ -185,7 +185,7 @@ class _Costs:
     """Measured times of encoding in this process, and of copying records to a worker and bytes back.
 
     Encoding is timed for every chunk, and copying for fewer and fewer chunks. `ratio` leaves out the first chunk,
-    because hooks import modules and open files in its time.
+    because hooks may import modules and open files during it.
     """
 
     def __init__(self) -> None:
@@ -206,13 +206,13 @@ class _Costs:
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers would save time if as much work again follows; return None until that is known."""
+        """Check whether workers would save time if the work done so far came again; return None until this is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         return self.ratio > 1 and (self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None)
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Time the encoding of a chunk; if `pickling`, the time to pickle it, is known, also time its copy."""
+        """Time the encoding of a chunk; if the time to pickle it, `pickling`, is known, also time its copy."""
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start
@@ -230,7 +230,7 @@ class _Costs:
 
 
 class PoolEncoder:
-    """Encoder that runs hooks and encoding in worker processes if that is faster, with prefetching.
+    """Encoder that runs hooks and encoding in worker processes if that is faster, and queues chunks ahead for them.
 
     The first chunks are encoded in this process and timed. If encoding takes longer than copying records to a worker
     and bytes back, workers start in the background and take over. Otherwise, this process encodes alone and logs the
@@ -238,7 +238,7 @@ class PoolEncoder:
 
     Args:
         life_cycle: life cycle for this process. Workers import the record class by name and build their own.
-        workers: number of worker processes; `"auto"` chooses it, at most one per core.
+        workers: number of worker processes; `"auto"` chooses the number, at most one per core.
 
     Raises:
         OptionError: the class or `params` cannot be pickled.
@@ -283,7 +283,7 @@ class PoolEncoder:
                 start = time.perf_counter()
                 self._pickle(sample)
                 pickling = (time.perf_counter() - start) * len(sources.positions) / max(1, len(sample.positions))
-        except Exception as error:  # noqa: BLE001 - classes of records may raise any
+        except Exception as error:  # noqa: BLE001 - record classes may raise any exception
             yield from self.drain()
             self._go_on_alone(f"records cannot reach other processes: {type(error).__name__}: {error}")
             yield from self._life_cycle.encode(sources)

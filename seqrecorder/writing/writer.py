@@ -1,8 +1,8 @@
-"""`write`, `Writer` and their options. A dataset is published complete or not at all.
+"""`write`, `Writer` and their options.
 
-Shards are written to a staging directory beside the destination; one rename publishes it. Grouping and encoding of
-records are in `intake`, the hooks of their class in `load_hooks`, worker processes in `workers`, and shard files in
-`splits`.
+A dataset is published completely or not at all: shards are written to a staging directory beside the destination, which
+a single rename publishes. Records are grouped and encoded in `intake`, the hooks of their class are called in
+`load_hooks`, worker processes are managed in `workers`, and shards are written in `splits`.
 """
 
 from __future__ import annotations
@@ -105,49 +105,52 @@ class WriteOptions:
     4
 
     Args:
-        splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
-            attribute with the split name, or a function that returns the split name of a record; or None for a single
-            split, `train`. With `time`, a mapping from split name to start time, with `...` for the first:
+        splits: mapping from split name to share of the records, such as `{"train": .8, "eval": .1, "test": .1}`; or the
+            name of an attribute with the split name, or a function that returns the split name of a record; or None for
+            a single split, `train`. With `time`, a mapping from split name to start time, with `...` for the first:
             `{"train": ..., "eval": "2026-01-01"}`.
-        split_by: name of a field, or a function that returns the key of a record to hash. Records with equal keys
-            always go to the same split. By default, the key field is hashed, or the position of the record if the class
-            has no key field. The key is evaluated before `load`. If groups are few or large, splits can miss their
-            shares by a wide margin; a warning is logged, and `manifest.missed_shares` lists them. To avoid that, wrap
-            `split_by` in `Balanced(...)`, which deals each group to the split that is furthest below its share.
+        split_by: name of a field, or a function of a record, whose value is hashed to choose the split. Records with
+            equal values always go to the same split. By default, the key field is hashed, or the position of the record
+            if the class has no key field. The value is read before `load` runs. If the groups of records with equal
+            values are few or large, splits can miss their shares by a wide margin; a warning is logged, and
+            `manifest.missed_shares` lists the splits affected. To avoid that, wrap `split_by` in `Balanced(...)`, which
+            deals each group to the split that is furthest below its share.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
             every stratum and of all records, within a few records. Records are dealt in order: each goes to the split
             with the largest deficit plus a random number below 1. With `split_by`, a whole group goes where its first
-            record goes. Strata with few or large groups can then miss their shares, for which a warning is logged;
+            record goes. Strata with few or large groups can then miss their shares, in which case a warning is logged;
             `selection.split` counts all records first and gets closer. `manifest.shares` contains the result; its
-            strata count the records as they were dealt, also those that `rewrite` drops later.
-        time: name of the field with the time of a record, to split by time; for a feature list, that of its first step.
+            strata count the records as they were dealt, including those that `rewrite` drops later.
+        time: name of the field with the time of a record, for splits by time. If it is a feature list, the time of a
+            record is that of its first step.
         end: name of the field with the end time of a record; default: the last step of `time`.
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
             or `"cut"` them at the boundary, for which `time` must be a feature list. The pieces share their key, and a
             field declared with `chunk=True` numbers them.
-        seed: seed of the hash that determines splits, and of the order on disk.
-        shards: number of shards of each split; record i of a split goes to shard i mod n.
+        seed: seed of the hash that determines splits, and of the random order on disk.
+        shards: number n of shards of each split; record i of a split goes to shard i mod n.
         shard_bytes: size in bytes at which a shard ends; 128 MiB if neither `shards` nor `shard_bytes` is set.
         compression: None or `"GZIP"` (level 1), which takes several times as long to write.
         shuffle: whether to write records in a random order that depends on `seed`; memory stays bounded.
         workers: number of processes that run `load`, `split` and the encoding; `"auto"` chooses the number, at most one
             per core. The written bytes do not depend on it. Processes start only if timing the first chunks shows that
-            they save time. Otherwise this process writes alone and logs the reason once, as a warning (for `"auto"`, as
-            information).
+            they save time. Otherwise, this process writes alone and logs the reason once, as a warning, or at level
+            INFO for `"auto"`.
         params: keyword arguments of the hooks of the class.
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data to store with the dataset; `info` returns it.
         assets: mapping from name to text, bytes, or the `Path` of a file, to store with the dataset.
         on_duplicate: treatment of records with the same key: raise an `"error"`, or keep only the `"first"` and count
-            the others as skipped. `write_part` compares the records of its part only.
+            the others as skipped. `write_part` compares only the records of its own part.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its `examples.csv` files, and leftovers of killed writers; other files in the
             directory stay. If the manifest is damaged, the files of the dataset are unknown, so an error is raised.
         append: whether to add records to the dataset at the destination, with the same seed and splitting rule. If its
-            splits were set record by record, new records must set theirs as well. `compression` must be passed again.
+            splits were named record by record, new records need the name of their split, too. `compression` must be
+            passed again.
         progress: True shows a progress bar, False does not; None shows it on a terminal if tqdm is installed.
-        stats: whether to store statistics with the dataset, which takes one more pass over the records. An append
-            updates statistics that the dataset has.
+        stats: whether to store statistics with the dataset, which takes one more pass over the records. If a dataset
+            already has statistics, an append always updates them.
 
     Raises:
         OptionError: an option is invalid, or two options contradict each other.
@@ -245,7 +248,7 @@ def shows_options(target: T) -> T:
 _LOG = logging.getLogger("seqrecorder")
 
 KEYS = "keys"
-"""Name of the asset of a part with the hashes of its keys."""
+"""Name of the asset in which a part stores the hashes of its keys."""
 
 
 @attrs.frozen
@@ -294,9 +297,9 @@ class Writer(Generic[R]):
 
     Raises:
         DatasetExistsError: the destination exists and may not be overwritten, or it appeared during the write.
-        ChangedError: at the end of the block: another process has changed the dataset to overwrite or append to, and
-            its version stays.
-        DatasetError: in `write_all`: the dataset to overwrite has changed since a selection was made from it.
+        ChangedError: at the end of the block, another process has changed the dataset to overwrite or append to; the
+            version of the other process stays.
+        DatasetError: in `write_all`, the dataset to overwrite has changed since a selection was made from it.
         OptionError: an option is invalid, or the destination is not a path.
     """
 
@@ -484,12 +487,13 @@ class Writer(Generic[R]):
         Args:
             columns: mapping from field name to column. A context field takes values of shape `(N, *shape)`. A feature
                 list takes `(values, steps)`: the concatenated steps of all records, `(S, *shape)`, and the number of
-                steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
-                `(values, lengths)`, for feature lists `(values, lengths, steps)`, with the number of values of each
-                step. Fields that are optional or have a default may be left out. Pass an `sr.Column` for a sparse
-                field, and for a field that is None in some records. If pyarrow is installed, a column may also be an
-                array of any library with the Arrow C interface, and `columns` may be a table. A list array contains
-                both values and lengths. Null means None, or NaN in a field that cannot be None.
+                steps of each record, `(N,)`. If the first dimension of the shape is None, a context field takes
+                `(values, lengths)`, with the number of values of each record, and a feature list takes
+                `(values, lengths, steps)`, with the number of values of each step. Fields that are optional or have a
+                default may be left out. Pass an `sr.Column` for a sparse field, and for a field that is None in some
+                records. If pyarrow is installed, a column may also be an array of any library with the Arrow C
+                interface, and `columns` may be a table. A list array contains both values and lengths. Null means
+                None, or NaN in a field that cannot be None.
             split: name of the split of these records, if `splits` does not determine it.
 
         Raises:
@@ -521,11 +525,13 @@ class Writer(Generic[R]):
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:
-        """Store a splitting rule in the manifest, so that a rewrite keeps that of the old dataset."""
+        """Set the splitting rule to store in the manifest, so that a rewrite keeps the rule of the old dataset."""
         self._splitting = splitting
 
     def keep_chunks(self, stored: Sequence[Schema]) -> None:
-        """Write chunks, if stored records are such: `split` does not run, and the number of a chunk is part of its key.
+        """Write stored chunks as they are: do not run `split`, and treat the chunk number as part of the key.
+
+        This has no effect unless the schema of every dataset has a field for the chunk number.
 
         Args:
             stored: schemas of the datasets that hold all records to write.
@@ -539,7 +545,7 @@ class Writer(Generic[R]):
 
         Args:
             old: manifest of the dataset.
-            keys: whether its keys are kept unchecked: pieces of a record share theirs.
+            keys: whether to keep its keys without checking them, because pieces of a record share a key.
         """
         self.keep_splitting(splitting_of(old, self.schema))
         self._skipped = old.skipped, old.skip_reasons
@@ -548,7 +554,7 @@ class Writer(Generic[R]):
             self._keys = UniqueKeys(self.schema, "error", needs=[])
 
     def _check_opened(self, digest: str) -> None:
-        """Raise `DatasetError` if records replace the dataset they are copied from, and it has changed since."""
+        """Raise `DatasetError` if the dataset to overwrite has changed since a selection was made from it."""
         if self._part is not None:  # `commit` will check this
             self._part.opened.append(digest)
         elif self.options.overwrite:
@@ -651,11 +657,11 @@ def write(
     Writing a large record needs about three times its encoded size in memory, including the record itself.
 
     Args:
-        records: an iterable of records of one class, or of dictionaries from field name to value; it is consumed one by
-            one, and never as a whole in memory. Or a table with one record per row, from any library with the Arrow C
-            interface or Hugging Face. Or the result of `from_table`, `from_rows` and similar functions. Or a selection,
-            whose encoded records are copied if the schema is the same. Or a mapping from split name to one of these.
-            The values of a record are read immediately, so the next record may reuse its arrays.
+        records: an iterable of records of one class, or of dictionaries from field name to value, which is consumed one
+            record at a time and never held in memory as a whole; or a table with one record per row, from Hugging Face
+            or any library with the Arrow C interface; or the result of `from_table`, `from_rows` or a similar function;
+            or a selection, whose encoded records are copied if the schema is the same; or a mapping from split name to
+            one of these. The values of a record are read immediately, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
         schema: the record class; required for dictionaries and tables, and if `records` may be empty.
         **options: the fields of `WriteOptions`.
@@ -678,7 +684,7 @@ def write(
 
 
 def _check_replacement(old: Manifest | None, new: Manifest) -> None:
-    """Refuse to replace records by none, and log splits that an overwrite loses."""
+    """Raise `DatasetError` if no record would replace the old ones, and log splits that an overwrite loses."""
     if old is None or not old.records:
         return
     if not new.records:

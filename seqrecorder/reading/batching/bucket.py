@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 PLANNED_RECORDS = 2048
-"""Records planned at a time, unless a strategy sorts larger windows."""
+"""Number of records to plan at a time, unless a strategy sorts larger windows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -86,7 +86,7 @@ class LengthPlan(ABC):
         """
 
     def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
-        """Count the batches of an epoch with these lengths; return -1 if the number depends on the order."""
+        """Count the batches of an epoch with records of these lengths; return -1 if the number depends on the order."""
         return -1
 
     @abstractmethod
@@ -99,7 +99,7 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """All possible results of `width`, if they are known and few; otherwise empty."""
+        """All possible results of `width` if they are known and few, otherwise an empty sequence."""
         return ()
 
 
@@ -133,7 +133,7 @@ class BatchesByLength(PaddedBatches):
         """
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
 
     def read(self, feed: Feed) -> Batches:
@@ -285,8 +285,8 @@ def _add_class(
     `best[i]` is the cost in padded steps of the `i` shortest lengths. A further bucket of the lengths `i` to `j - 1`
     costs `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i`
     does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). The
-    search solves every second `j` first, and the others between the solutions of their neighbours, with array
-    operations. This takes O(n log n) comparisons.
+    search solves every second `j` first, and then the remaining ones between the solutions of their neighbours, with
+    array operations. This takes O(n log n) comparisons.
     """
     n = len(distinct)
     cost = best.copy()
@@ -377,7 +377,7 @@ class BucketPlan(LengthPlan):
         )
 
     def batches(self, lengths: LengthCounts) -> int:
-        """Count the batches in an epoch with these lengths."""
+        """Count the batches in an epoch with records of these lengths."""
         counts = np.zeros(len(self.sizes), np.int64)
         np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)
@@ -481,9 +481,9 @@ def sorted_batches(
 ) -> Any:
     """Plan batches of similar lengths: sort each window by length, and cut it into batches bucket by bucket.
 
-    If the rows of a bucket do not fill their last batch, these longest rows wait for the next window. At the end of the
-    epoch they form an incomplete batch. No batch mixes rows of two buckets, so there are as many batches as with
-    `bucket_batches`, and none is padded beyond its bucket.
+    If the longest rows of a bucket do not fill a batch, they wait for the next window. At the end of the epoch, they
+    form an incomplete batch. No batch mixes rows of two buckets, so there are as many batches as with `bucket_batches`,
+    and none is padded beyond its bucket.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -502,7 +502,7 @@ def sorted_batches(
         drop_remainder: whether to drop the incomplete batches; if so, `batch_size` is the static number of rows.
         permute: whether to permute the rows of each window first, so that rows of equal length come in random order.
         at_random: whether to emit the batches of a window in random order, so that similar lengths do not follow each
-            other; False for shortest first.
+            other. If False, the batches of the shortest rows come first.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with
@@ -585,15 +585,15 @@ class Bucket(BatchesByLength):
             fill a batch. If lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
         buckets: maximum number of buckets if `boundaries` are computed.
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
-            last bucket is padded to the longest record. This gives few distinct shapes, and so few retracings of a
-            model.
+            last bucket is padded to the longest record. This gives few distinct shapes, and therefore few retracings of
+            a model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
         length_field: name of the feature list that determines the length, or names of several lists with different
             lengths (`align=`), such as `("source", "target")`; None for the first alignment group.
         length_of: length of a record with several lists: the `"longest"` of its lengths, or their `"sum"`. Each list is
             padded to the longest list of that name in the batch, or to the next boundary.
         warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a run with too
-            little memory fails at the first step; it requires `targets`. None for no such batch.
+            little memory fails at the first step; it requires `targets`. None adds no batch.
         padding_values: mapping from field to padding value; see `Pad`.
         padding_side: side of the padding; see `Pad`.
         pad_to_multiple_of: padded lengths are rounded up to a multiple of this number; see `Pad`.
@@ -696,7 +696,7 @@ def in_turns(windows: Any, number: Any = None) -> Any:
 
 @attrs.frozen(eq=False)
 class PlannedBatch:
-    """Planned batch, whose records are still rows of a window and of the leftovers of the window before.
+    """Planned batch, whose records are still rows of a window and of the leftovers of the previous window.
 
     Attributes:
         sources: variant scalar, a list of two string vectors: the window and the leftovers. Or string `(b,)`, the
@@ -715,7 +715,7 @@ class PlannedBatch:
 
 
 def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | None = None, permute: bool = False) -> Any:
-    """Divide the rows of each window, and the leftovers of the window before, into planned batches.
+    """Divide the rows of each window, and the leftovers of the previous window, into planned batches.
 
     The state consists of the leftovers and the number of windows seen. So an iterator can be saved with
     `tf.train.Checkpoint(iterator=...)` before any batch, and memory is bounded by the leftovers and two windows (the
@@ -727,8 +727,8 @@ def plan_batches(turns: Any, plan: Plan, key: Hashable, *, batch_size: int | Non
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         plan: traceable function of the lengths (leftovers first) and the turn. It returns the rows in the order in
-            which they are emitted, and the sizes of the batches (0 for no batch). The other rows are the leftovers for
-            the next window, in that order; at the end of an epoch they are dropped.
+            which they are emitted, and the sizes of the batches (0 for no batch). The remaining rows are the leftovers
+            for the next window, in the returned order; at the end of an epoch, they are dropped.
         key: values that determine the plan; plans with equal keys are traced once per process.
         batch_size: static number of rows of all batches; None if batches may differ.
         permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.
@@ -840,7 +840,7 @@ def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
     Args:
         starts: int64, `(m,)`: first row of each batch.
         sizes: int64, `(m,)`: rows of each batch.
-        turn: window of the batches; it determines the order.
+        turn: window of the batches, which determines the order.
     """
     import tensorflow as tf
 

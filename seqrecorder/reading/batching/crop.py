@@ -1,4 +1,4 @@
-"""`Crop`: batches of random crops, one per record, which differ in each epoch."""
+"""`Crop`, batches of random crops, one per record, which differ in each epoch."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Crop(PaddedBatches):
 
     Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
     `read`, even if records are not shuffled. All feature lists of one alignment group are cropped alike; lists of other
-    groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the crop are
+    groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside the crop are
     not decoded.
 
-    Besides the fields, batches contain `crop_start`, the first step of each crop, int64 `(B,)`.
+    In addition to the fields, batches contain `crop_start`, the first step of each crop, int64 `(B,)`.
 
     Attributes:
         length: number of steps in a crop; each crop is one row of the batch.
@@ -72,7 +72,7 @@ class Crop(PaddedBatches):
     length_field: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         return attrs.evolve(super().carried(schema), names={CROP_START: None})
 
     def read(self, feed: Feed) -> Batches:
@@ -97,7 +97,7 @@ class Crop(PaddedBatches):
             return values
 
         batches, make = self._batches(feed, group), lambda *batch: feed.shape(parse(*batch))
-        if feed.origin.window(2) == 1:  # records of 8 MiB and more on average, whose crops may be alike in shape
+        if feed.origin.window(2) == 1:  # records have 8 MiB or more on average; crops may have the same shape
             crops = tf.nest.flatten(Traced.of(parse, batches.element_spec).spec)
             if all(part.shape[1:].is_fully_defined() for part in crops):
                 batches, make = self._batches(feed, group, parse), feed.shape
@@ -150,8 +150,8 @@ class Crop(PaddedBatches):
     def _batches(self, feed: Feed, group: str, parse: Callable[..., Any] | None = None) -> Any:
         """Batch the records and draw where their crops start; yield records, lengths and starts, `[b]` each.
 
-        With `parse`, which makes crops of these, each record is cropped before its batch is complete, so that long
-        records are in memory one at a time.
+        If `parse` is given, it makes crops from these, and each record is cropped before its batch is complete, so that
+        long records are in memory one at a time.
         """
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""`Groups`: batches of P different values of a field, with K records for each value."""
+"""`Groups`, batches of P different values of a field, with K records for each value."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ class Groups(PaddedBatches):
     [b'b', b'b', b'a', b'a'] [4, 9, 6, 7]
 
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
-    So the number of batches is known: the most that are possible without repeating a record in an epoch. Records are
-    left out if their value has fewer than `each` records, if they are a remainder of fewer than `each`, or if too few
-    other values are left to fill a batch. A warning and `seqrecorder.plan` count them. If only a part of a value's
-    records fits, it is spread over the epoch; with shuffling, it differs in each epoch.
+    The number of batches is therefore known: it is the largest number that is possible without repeating a record in an
+    epoch. Records are left out if their value has fewer than `each` records, if they are a remainder of fewer than
+    `each`, or if too few other values are left to fill a batch. A warning and `seqrecorder.plan` report their number.
+    If a value has more records than fit, the records to use are spread over the epoch; with shuffling, they differ in
+    each epoch.
 
     The values of a batch are drawn at random with the `seed` of `read`, even if records are not shuffled. Records wait
     in memory until their batch is full. If the dataset is sorted by the field, shuffle it when writing or reading.
@@ -122,7 +123,7 @@ class Groups(PaddedBatches):
         def step(state: Any, window: Any) -> Any:
             (waiting, waiting_kinds, waiting_lengths, seen, left, done), (serialized, lengths) = state, window
             kind = values.kinds(serialized)
-            # Each value's batches need a number of its records; keep these, spread evenly over the epoch.
+            # The batches of a value need a certain number of its records; keep as many, spread evenly over the epoch.
             nth = tf.gather(seen, kind) + _rank(kind)
             share, of = tf.gather(wanted, kind), tf.gather(records, kind)
             keep = (nth + 1) * share // of > nth * share // of
@@ -150,7 +151,7 @@ class Groups(PaddedBatches):
         """Choose values for the batches that can be filled now; return them, and the updated `left` and `done`.
 
         The values with the most batches left go first; ties are broken at random. If every remaining batch needs a
-        value that is not ready, the choice waits for that value, so that all batches can be filled in the end.
+        value that is not ready, no further batch is chosen for now, so that all batches can be filled in the end.
 
         Args:
             ready: int64, `(values,)`: number of batches for which enough records of each value are waiting.
@@ -205,7 +206,7 @@ def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.
         middle = (low + high + 1) // 2
         low, high = (middle, high) if int(np.minimum(most, middle).sum()) >= middle * groups else (low, middle - 1)
     places = np.minimum(most, low)
-    over = int(places.sum()) - low * groups  # fewer than `groups`, or one more batch would be possible
+    over = int(places.sum()) - low * groups  # fewer than `groups`; otherwise one more batch would be possible
     places[np.argsort(-places, kind="stable")[:over]] -= 1
     return low, places
 
@@ -259,7 +260,7 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Parse the field and convert it to int64 `(w,)`: numbers stay, strings become hashes."""
+        """Parse the field and convert it to int64 `(w,)`: numbers are kept, and strings become hashes."""
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()

@@ -1,4 +1,4 @@
-"""`Pack`: batches of rows of fixed length, each with several sequences."""
+"""`Pack`, batches of rows of fixed length, each row with several sequences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _CLASS = 16
-"""Lengths of a class differ by at most 1/16; each length up to 31 is a class of its own."""
+"""Divisor that sets the classes of lengths: those of a class differ by at most 1/16; up to 31, each has its own."""
 
 
 def length_classes(length: int) -> list[int]:
@@ -98,12 +98,12 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 
 
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
-    """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
+    """Assign segments, each of several sequences, to few rows, by first-fit in the best of three orders.
 
     Each segment goes to the first row with room for all of its sequences. The share of a sequence is its length divided
     by the length of its row. Three orders of segments are tried: stream order, descending by largest share, and
-    descending by sum of shares. The one with the fewest rows wins, so there are never more rows than with plain
-    first-fit.
+    descending by sum of shares. The one that needs the fewest rows is used, so there are never more rows than with
+    plain first-fit.
 
     >>> import tensorflow as tf
     >>> first_fit_rows(tf.constant([[4, 3], [5, 2], [9, 9], [1, 1]], tf.int64), [10, 10]).numpy().tolist()
@@ -143,7 +143,7 @@ def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
 TOO_LONG = ("error", "drop", "cut_end", "split")
 
 PLANNED = 1024
-"""Records whose rows are planned together; more would hardly fill rows better, and they wait in memory."""
+"""Number of records whose rows are planned together; more would hardly fill rows better, and all wait in memory."""
 
 
 @attrs.frozen
@@ -186,11 +186,12 @@ class Pack(Strategy):
     target [[4, 6, 7]]
     target_segment_ids [[1, 2, 2]]
 
-    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also contain
+    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros or empty text. Batches also contain
     these int64 tensors:
 
-    - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
-    - `positions` `(B, length)`: position of a step in its segment, from 0 on; 0 for padding.
+    - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second and so on; 0 for
+      padding.
+    - `positions` `(B, length)`: position of a step in its segment, counting from 0; 0 for padding.
     - `sequence_length` `(B,)`: number of real steps in a row.
     - `segment_count` `(B,)`: number of segments in a row.
     - `segment_start` `(B, S)`, only with `too_long="split"`: first step of a segment in its record.
@@ -210,19 +211,19 @@ class Pack(Strategy):
     of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        length: number of steps in a row, or a mapping from field to that number, which applies to its whole alignment
-            group.
+        length: number of steps in a row, or a mapping from field to that number, which applies to the whole alignment
+            group of the field.
         batch_size: rows per batch.
         too_long: treatment of records with more than `length` steps: `"error"` (before anything is read), `"drop"`
             (leave them out), `"cut_end"` (cut off their last steps) or `"split"` (cut them into segments of `length`
             steps and a remainder). After a split, each segment has the context of its record, and the record is parsed
-            once per segment. Lists of different lengths cannot be split. If the lengths are stored, a warning counts
-            records that are left out or cut.
+            once per segment. Lists of different lengths cannot be split. If the lengths are stored, a warning reports
+            how many records are left out or cut.
         fill: whether to concatenate all records and cut the result into rows, as is usual for language models; requires
             `too_long="split"`. Rows keep the order of the stream, and all rows are full except the last of an epoch. A
             record that is cut continues in the next row as a new segment.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller, including all its sequences.
-        length_name: name for the number of real steps in each row.
+        length_name: name of the tensor with the number of real steps in each row.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the tensor with a random seed per segment (the seed of its record), int32 `(B, S, 2)`; see
             `Pad`.
@@ -243,7 +244,7 @@ class Pack(Strategy):
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):
@@ -407,7 +408,7 @@ def pack_batches(
     drop_remainder: bool = False,
     seed: Any = None,
 ) -> Any:
-    """Pack the records of each window, and the leftovers of the window before, into batches of rows.
+    """Pack the records of each window, and the leftovers of the previous window, into batches of rows.
 
     >>> import tensorflow as tf
     >>> lengths = tf.constant([[3], [2], [1], [4]], tf.int64)
@@ -430,9 +431,9 @@ def pack_batches(
 
     Returns:
         A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 3, groups], row: tf.int64 [n])` with one
-        entry per segment. `serialized` is its record. `table` contains, for each group, its first step, its number of
-        steps and the length of the record. `row` is its row in the batch, ascending. The iterator can be saved with
-        `tf.train.Checkpoint(iterator=...)` before any batch.
+        entry per segment. `serialized` is the record of the segment. `table` contains, for each group, the first step
+        and the number of steps of the segment, and the length of the record. `row` is the row of the segment in the
+        batch, ascending. The iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
     """
     import tensorflow as tf
 
@@ -465,7 +466,7 @@ def pack_batches(
         return (tf.gather(serialized, later), tf.gather(table, later), index + 1), planned
 
     def cut(serialized: Any, table: Any, row: Any, sizes: Any) -> Any:
-        # `rebatched` calls no function per batch. A 1 is appended as `sizes` may be empty; entries end before it.
+        # `rebatched` calls no function per batch. A 1 is appended because `sizes` may be empty; it is never reached.
         return rebatched(one_element((serialized, table, row)), tf.concat([sizes, [1]], 0))
 
     length, index = lengths[0], tf.zeros([], tf.int64)
@@ -513,7 +514,7 @@ def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key
     """Rank the rows; return the rank of the row of each segment, and the number of rows to emit.
 
     Only whole batches are emitted. Rows with leftover segments come first, so that no segment waits for long, and then
-    the fullest rows. The remaining rows are ranked after these.
+    the fullest rows. All remaining rows come last.
 
     Args:
         row: int64, `(n,)`: row of each segment.

@@ -1,4 +1,4 @@
-"""`Pad`: batches of consecutive records, padded to the longest record or to a fixed length."""
+"""`Pad`, batches of consecutive records, padded to the longest record or to a fixed length."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ class Pad(PaddedBatches):
 
     Attributes:
         batch_size: records per batch.
-        length: number of steps in a row, or a mapping from field to that number, which applies to its whole alignment
-            group. None pads to the longest record of each batch.
+        length: number of steps in a row, or a mapping from field to that number, which applies to the whole alignment
+            group of the field. None pads to the longest record of each batch.
         too_long: treatment of records with more than `length` steps: `"error"`, `"drop"` (leave them out), `"cut_end"`
             (cut off their last steps) or `"cut_start"` (cut off their first steps). Lengths count the remaining steps.
-            If the lengths are stored, a warning counts such records.
+            If the lengths are stored, a warning reports the number of such records.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        padding_values: mapping from field to padding value; default: zeros (empty text).
-        padding_side: side of the padding, `"right"` or `"left"`, or a mapping from field to side, which applies to its
-            whole alignment group. With `"left"`, the last steps of all records are in one column.
-        pad_to_multiple_of: T is rounded up to a multiple of this number, for fewer distinct shapes.
+        padding_values: mapping from field to padding value; by default, zeros or empty text.
+        padding_side: side of the padding, `"right"` or `"left"`, or a mapping from field to side, which applies to the
+            whole alignment group of the field. With `"left"`, the last steps of all records are in one column.
+        pad_to_multiple_of: T is rounded up to a multiple of this number, to get fewer distinct shapes.
         empty: treatment of records without steps in a list that is read: `"keep"` (a row of padding), `"drop"` (leave
-            them out) or `"error"` (while iterating).
+            them out) or `"error"` (raise an error while iterating).
         length_name: name of the tensor with the true lengths, int64 `(B,)`.
         mask_name: name of the mask of real steps, bool `(B, T)`; None for no mask. The mask of an alignment group other
             than the first is `<group>_<mask_name>`.

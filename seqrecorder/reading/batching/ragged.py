@@ -1,4 +1,4 @@
-"""`Ragged`: batches of consecutive records without padding."""
+"""`Ragged`, batches of consecutive records without padding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ragged(Strategy):
     [1, 2, 3, 4] [0, 3, 3, 4]
 
     A feature list is `(B, None, *shape)`; ragged steps add a second ragged dimension. If a record lacks an optional
-    list, its row is empty. Context fields are dense, but ragged if their length is unknown. Sparse fields are
+    list, its row is empty. Context fields are dense, or ragged if their length is unknown. Sparse fields are
     `tf.SparseTensor`.
 
     Inside a `tf.function`, as in `model.fit`, reading is as fast as with `Pad`. A Python loop unpacks each
@@ -57,7 +57,7 @@ class Ragged(Strategy):
         batch_size: records per batch.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         empty: treatment of records without steps in a list that is read: `"keep"` (an empty row), `"drop"` (leave them
-            out) or `"error"` (while iterating).
+            out) or `"error"` (raise an error while iterating).
         flat: whether to return feature lists as the concatenated steps of all records, `(S, *shape)`. This applies to
             lists of known shape that every record has. They share one `row_splits`, int64 `(B + 1,)`, named
             `<group>_row_splits` for an alignment group with a name. Lists with `per_step` are `(S * per_step, *shape)`,
@@ -73,7 +73,7 @@ class Ragged(Strategy):
     mask_name: None = attrs.field(default=None, init=False)  # there is no padding to mask
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         return Carried(dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}, padded=False)
 
     def read(self, feed: Feed) -> Batches:
@@ -113,7 +113,7 @@ def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict
     Args:
         parser: parser of the fields.
         serialized: string, `(B,)`.
-        flat: whether to concatenate the steps; see `Ragged`. The row splits then follow the lengths.
+        flat: whether to concatenate the steps; see `Ragged`. If so, the row splits come after the lengths.
     """
     import tensorflow as tf
 

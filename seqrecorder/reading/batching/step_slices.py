@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 ELEMENTS = "the elements"
-"""Name of the schema that `batch` derives from elements, which have no class to change."""
+"""Name of the schema that `batch` derives from elements, for which there is no record class to change."""
 
 _STEPS = 8192
-"""Steps gathered at a time, unless one batch has more: fewer would not repay the call for each gather."""
+"""Number of steps to gather at a time, unless a single batch has more; fewer would not be worth a call per gather."""
 
 
 def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) -> tuple[str, ...]:
@@ -63,13 +63,13 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
 
 
 def advise_dropping(schema: Schema, names: Collection[str]) -> str:
-    """Advise how to leave fields out: by an option of `read`, or from the elements that `batch` takes."""
+    """Write advice on how to leave fields out, by an option of `read` or in the elements passed to `batch`."""
     rest = [field.name for field in schema.fields if field.name not in names and field.feature not in NUMBERS]
     return "drop it in `.map()` first" if schema.name == ELEMENTS else f"leave it out: fields={rest}"
 
 
 def lists_to_cut(schema: Schema, *, several: bool = False) -> list[str]:
-    """Return the names of the feature lists that are neither sparse nor ragged, of one alignment group or several."""
+    """List feature lists that are neither sparse nor ragged; unless `several`, only those aligned with the first."""
     lists = [field for field in schema.fields if field.is_list and field.sparse is None and not field.is_ragged]
     return [field.name for field in lists if several or field.group == lists[0].group]
 
@@ -81,7 +81,7 @@ class Steps:
     Attributes:
         pool: values of all steps, `(1 + S, *shape)`; the first row is the padding.
         first: int64, `(k + 1,)`: index of the first step of each record, not counting the padding.
-        sizes: int64, `(k + 1,)`: number of steps of each record; the last entry, 0, means no record.
+        sizes: int64, `(k + 1,)`: number of steps of each record; the last entry is 0 and stands for no record.
     """
 
     pool: Any
@@ -116,9 +116,9 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Decode the buffer from the first to the last of these steps, and gather them (see `Steps.gather`).
+        """Decode the buffer from the first to the last of the given steps, and gather them (see `Steps.gather`).
 
-        If rows are far apart, each is decoded by itself.
+        If rows are far apart, each is decoded separately.
         """
         import tensorflow as tf
 
@@ -130,7 +130,7 @@ class StoredSteps:
         return tf.cond(near, functools.partial(self._decode, positions), each)
 
     def _span(self, positions: Any) -> tuple[Any, Any]:
-        """Locate the first and the last of the positions that the record has."""
+        """Return the first of the positions that the record has, and the end of the last one."""
         import tensorflow as tf
 
         inside = positions < self.size
@@ -153,9 +153,11 @@ class Parsed:
 
     Attributes:
         names: names of all tensors of the fields, in declaration order.
-        context: values of the k records in each context field, `(k + 1, *shape)`; the last value, 0, means no record.
+        context: values of the k records in each context field, `(k + 1, *shape)`; the last value is 0 and stands for no
+            record.
         lists: `Steps` or `StoredSteps` of each feature list, by name.
-        lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last entry, 0, means no record.
+        lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last entry is 0 and stands for no
+            record.
     """
 
     names: tuple[str, ...]
@@ -234,7 +236,7 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
 
 
 def _with_nothing(values: Any, *, first: bool) -> Any:
-    """Add a row of zeros (empty text) before or after values."""
+    """Add a row of zeros or empty text before or after values."""
     import tensorflow as tf
 
     nothing = tf.zeros([1, *values.shape[1:]], values.dtype)
@@ -280,11 +282,12 @@ def cut_batches(
         width: steps of a row.
         assemble: function that builds the tensors of rows from parsed records, `rows` and `indices`.
         whole: whether all batches have the same number of rows.
-        apart: fields to keep as stored buffers; each plan has one record then, and batches continue across plans.
+        apart: fields to keep as stored buffers; if there are any, each plan has one record, and batches continue across
+            plans.
     """
     import tensorflow as tf
 
-    # A function call costs more than a small batch, so each call gathers several.
+    # A function call costs more than a small batch, so each call gathers several batches.
     together = batch_size * max(1, _STEPS // (batch_size * width))
 
     def cut(serialized: Any, lengths: Any, rows: Any, indices: Any) -> Any:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _SMALL_WINDOW = 1 << 25  # stored bytes; planning a larger window ahead would delay the first batch
 WINDOW = 1024
-"""Records per window of the stream, unless a strategy needs another number."""
+"""Number of records per window of the stream, unless a strategy needs another number."""
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class Feed:
     Attributes:
         origin: shards to read.
         parser: parser of the requested fields.
-        shape: function that converts the dictionary of tensors of a strategy to an element, as the last stage.
+        shape: function that, as the last stage, converts the dictionary of tensors of a strategy to an element.
         options: order, epochs and sharding of the stream.
         left_out: mapping from reason to the number of records left out per epoch. A strategy adds to it while it reads
             or plans, if the lengths are known.
@@ -74,7 +74,7 @@ class Feed:
         return records if deal is None or records < 0 else len(range(records)[deal])
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
-        """Return the lengths of this reader's records; None if they are not stored and `parse` is False."""
+        """Return the lengths of this reader's records, or None if they are not stored and `parse` is False."""
         groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
@@ -85,7 +85,7 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return the mask of this reader's records within the limits; None if only parsing can tell."""
+        """Return the mask of this reader's records within the limits, or None if that requires parsing them."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -110,8 +110,8 @@ class Feed:
         """Return the length of every record of an epoch, in the order of the files.
 
         Args:
-            group: alignment group, or several.
-            parse: whether to parse every record if the lengths are not stored; False returns None then.
+            group: alignment group, or a combination of several.
+            parse: whether to parse every record if the lengths are not stored; if False, None is returned instead.
         """
         options = attrs.evolve(self.options, group=group)
         keep, stored = self._masks(options, parse=parse), {}
@@ -124,7 +124,7 @@ class Feed:
         return cropped
 
     def spans(self, group: RecordLength) -> NDArray[np.int64] | None:
-        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`; None if there are none."""
+        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`, or None if there are none."""
         spans, keep = self.options.spans, self._masks(attrs.evolve(self.options, group=group))
         if spans is None or keep is None:
             return None
@@ -152,11 +152,11 @@ class Feed:
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
     def leave_out_empty(self) -> Feed:
-        """Return a feed without records that have no steps, after cropping, in a group that is read."""
+        """Return a feed that leaves out records with no steps left, after cropping, in one of the groups to read."""
         return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
     def limit(self, *limits: Limits) -> Feed:
-        """Return a feed without records whose lengths are outside these limits."""
+        """Return a feed that leaves out records whose lengths are outside the given limits."""
         return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
 
     def stream(
@@ -173,9 +173,10 @@ class Feed:
 
         Args:
             transform: function that builds a dataset from the windows of an epoch and its random number.
-            window: records per window; fewer if they are large.
+            window: records per window; fewer if records are large.
             multiple: the size of a window is rounded down to a multiple of this number, but not to 0.
-            group: alignment group, or several, whose lengths to return with the records; None for no lengths.
+            group: alignment group whose lengths to return with the records, or a combination of several; None for no
+                lengths.
             permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
             draw: whether `transform` needs the random number even if records are not shuffled.
         """
@@ -223,8 +224,8 @@ class Feed:
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
         """Stream the windows of all epochs for planning; see `stream` for the arguments.
 
-        Small windows are prefetched. The end of an epoch is an element as well (see `in_turns`), so the first window of
-        the next epoch is read while that end is planned.
+        Small windows are prefetched. The end of an epoch is also an element (see `in_turns`), so the first window of
+        the next epoch is read while the end of the epoch is planned.
         """
         turns = self.stream(transform, **options)
         size = max(self.options.shuffle, WINDOW) * self.origin.mean_bytes
@@ -279,7 +280,7 @@ def shape_of(lengths: Any, width: Any) -> Any:
 
 @attrs.frozen
 class Carried:
-    """Description of the tensors that a strategy adds to its elements, besides fields and lengths.
+    """Description of the tensors that a strategy adds to its elements, in addition to fields and lengths.
 
     Attributes:
         names: mapping from added tensor to its source field; None for a tensor without one.
@@ -321,7 +322,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches contain besides fields and lengths; None for single records."""
+        """Describe the tensors that batches add to fields and lengths; return None for single records."""
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
@@ -352,7 +353,7 @@ class Strategy(ABC):
 
 Side = Literal["right", "left"]
 EMPTY = ("keep", "drop", "error")
-"""Treatment of records without steps: the option `empty`."""
+"""Values of the option `empty`, which determines the treatment of records without steps."""
 
 
 def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
@@ -376,7 +377,7 @@ def not_negative(_: Any, attribute: Any, value: Any) -> None:
 
 
 def one_of(*words: str) -> Any:
-    """Build a validator that raises `OptionError` unless an option is one of these words."""
+    """Build a validator that raises `OptionError` unless an option is one of the given words."""
 
     def check(_: Any, attribute: Any, value: Any) -> None:
         if value not in words:
@@ -405,7 +406,7 @@ class PaddedBatches(Strategy):
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         return Carried(left=self._left(schema))
 
     def _left(self, schema: Schema) -> frozenset[str]:
@@ -487,7 +488,7 @@ def fit_lengths(
 
     Args:
         feed: records to check.
-        group: alignment group, or several, whose lengths are checked.
+        group: alignment group whose lengths are checked, or a combination of several.
         most: maximum number of steps of a record.
         too_long: `error`, `drop`, `cut_end` or `cut_start`.
         option: option that sets the limit, and its value, for messages, such as `length=100`.
@@ -495,7 +496,7 @@ def fit_lengths(
         parse: whether to parse every record if the lengths are not stored; False leaves such records unchecked.
 
     Raises:
-        OptionError: a record is longer, and `too_long` is `error`.
+        OptionError: a record is longer than `most`, and `too_long` is `error`.
     """
     lengths = feed.length_counts(group, parse=parse)
     longer = None if lengths is None else lengths.longer(most)
@@ -522,8 +523,8 @@ def fit_lengths(
 class Single(Strategy):
     """Strategy that reads single records; the common options have no effect."""
 
-    def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
-        """Return None: single records contain only their fields."""
+    def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - a parameter of all strategies
+        """Return None, because single records contain only their fields."""
         return None
 
     def read(self, feed: Feed) -> Batches:

@@ -1,4 +1,4 @@
-"""`TokenBudget`: batches that contain at most a given number of padded steps."""
+"""`TokenBudget`, batches that contain at most a given number of steps, padding included."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class TokenBudgetPlan(LengthPlan):
 
 
 def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False) -> Any:
-    """Batch rows of similar length: rows times longest length is at most `max_steps` in each batch.
+    """Batch rows of similar length so that the number of rows times the longest length is at most `max_steps`.
 
     Each window is sorted by length and cut greedily, starting with the shortest row: each batch takes all rows that
     fit. The last batch of a window may be small, so windows should be large enough for dozens of batches. If the number
-    of rows is not a multiple of `batch_size_multiple`, the newest few rows wait for the next window.
+    of rows is not a multiple of `batch_size_multiple`, the few newest rows wait for the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -76,7 +76,7 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
         options: the strategy. A record of length 0 counts as one step. The rows of the very last batch need not be a
             multiple of `batch_size_multiple`.
         at_random: whether to emit the batches of a window in random order, so that batches of similar length do not
-            follow one another. If False, the shortest come first.
+            follow one another. If False, the batches of the shortest rows come first.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with
@@ -163,22 +163,24 @@ class TokenBudget(BatchesByLength):
     [[1, 2, 3, 4]]
 
     Memory and time per batch are about constant, whatever the lengths. Windows of 2,048 records (or 256 MiB) are sorted
-    by length and cut into batches. These come in random order if the records are shuffled, otherwise shortest first.
-    The number of batches depends on the order of the records, so the cardinality is unknown.
+    by length and cut into batches. The batches come in random order if the records are shuffled, otherwise shortest
+    first. The number of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        max_steps: maximum number of steps in a batch, that is, its records times their padded length.
+        max_steps: maximum number of steps in a batch, that is, the number of records times their padded length.
         max_batch_size: maximum number of records in a batch; None for no limit.
         batch_size_multiple: number that divides the number of records in every batch except the last.
         too_long: treatment of records that exceed the budget by themselves: `"error"` (before anything is read),
-            `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning counts such records.
+            `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning reports the number of such
+            records.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller than `batch_size_multiple`.
         length_field: name of the feature list that determines the length, or several names; see `Bucket`. With several,
-            records times padded length is at most `max_steps` for each list, like fairseq's `max_tokens` of source and
-            target.
-        length_of: length of a record with several lists; see `Bucket`. With `"sum"`, records times the largest sum is
-            at most `max_steps`, which fits models that concatenate the lists. Lists that are padded separately may
-            exceed it, because the longest source and the longest target may be in different records.
+            the number of records times the padded length is at most `max_steps` for each list, like fairseq's
+            `max_tokens` of source and target.
+        length_of: length of a record with several lists; see `Bucket`. With `"sum"`, the number of records times the
+            largest sum is at most `max_steps`, which fits models that concatenate the lists. Lists that are padded
+            separately may exceed this limit, because the longest source and the longest target may be in different
+            records.
         warm_up: `"largest"` adds a first batch of the largest shape; see `Bucket`.
         padding_values: mapping from field to padding value; see `Pad`.
         padding_side: side of the padding; see `Pad`.

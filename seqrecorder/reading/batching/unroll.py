@@ -1,4 +1,4 @@
-"""`Unroll`: segments of long sequences, for truncated backpropagation through time."""
+"""`Unroll`, segments of long sequences, for truncated backpropagation through time."""
 
 from __future__ import annotations
 
@@ -44,36 +44,37 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Besides the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
-    `segment_index`, `segment_count`, `sequence_length` (real steps in the segment) and `total_length` (steps in its
-    record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
-    are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
-    everywhere. Records without steps are left out.
+    In addition to the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and four
+    int64 tensors `(B,)`: `segment_index`, `segment_count`, `sequence_length` (real steps in the segment) and
+    `total_length` (steps in its record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros
+    or empty text; context fields are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False
+    and zeros or empty text everywhere. Records without steps are left out.
 
     With `split_records=True`, all slots read parts of one record in parallel: slot n of B starts at step `n * T // B`
-    of a record of T steps. So one long text gives full batches. All slots start the next record together; until then, a
-    slot whose part has ended is empty. `segment_index` numbers the segments of the whole record, starting in the first
-    part, and `segment_count` is their total number; with `tail="drop"`, both leave out the segments that are not read.
-    The number of batches is known in advance.
+    of a record of T steps, so that one long text gives full batches. All slots start the next record together; until
+    then, a slot whose part has ended is empty. `segment_index` numbers the segments of the whole record, starting in
+    the first part, and `segment_count` is their total number; with `tail="drop"`, both leave out the segments that are
+    not read. The number of batches is known in advance.
 
-    Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint contains at most one window of serialized records, and the records in the slots. With
+    Records are planned and parsed in windows of 1,024 records (or 16 MiB); a record that continues in the next window
+    is parsed again. A checkpoint contains at most one window of serialized records, and the records in the slots. With
     several slots and without `split_records`, the number of batches depends on the order of the records, so the
     cardinality is unknown: for `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
-    `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
+    `seqrecorder.keras.Unrolled` is the matching layer, and `seqrecorder.next_step` selects the targets of a language
+    model.
 
     Attributes:
         batch_size: number of slots, which are the rows of a batch.
         length: number of steps in a segment; each segment is one row of the batch.
         tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` goes on with empty
             slots until all records have ended; `"drop"` ends the epoch before the first batch with an empty slot.
-        bucket: whether to start the records of a window (1,024 or 16 MiB) in descending order of their number of
-            segments, instead of in stream order. Records that start together then end together, and no long record runs
-            alone at the end, so few segments are empty.
+        bucket: whether to start the records of a window (1,024 records or 16 MiB) in descending order of their number
+            of segments, instead of in stream order. Records that start together then end together, and no long record
+            runs alone at the end, so few segments are empty.
         split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
             leaves out records with fewer steps than slots, and ends each record before its first batch with an empty
             slot.
-        length_name: name for the number of real steps in each segment.
+        length_name: name of the tensor with the number of real steps in each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the tensor with the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
     """
@@ -90,11 +91,11 @@ class Unroll(Strategy):
 
     @property
     def _in_turn(self) -> bool:
-        """Check whether one record at a time is in slots."""
+        """Check whether the slots process only one record at a time."""
         return self.split_records or (self.batch_size == 1 and not self.bucket)
 
-    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe the tensors that batches contain besides fields and lengths."""
+    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - a parameter of all strategies
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
@@ -194,7 +195,7 @@ class Unroll(Strategy):
         slot, index = indices // tf.maximum(batches, 1), indices % tf.maximum(batches, 1)
         first = slot * total // self.batch_size + index * self.length
         stop = (slot + 1) * total // self.batch_size
-        least = total // self.batch_size  # a part has these steps or one more, which may need one more segment
+        least = total // self.batch_size  # each part has this many steps or one more, which may need one more segment
         more = tf.where((least % self.length == 0) & (self.tail == "drain"), total - self.batch_size * least, 0)
 
         def before(slot: Any) -> Any:
@@ -244,7 +245,7 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
     """Assign records to slots until no record is left for a free slot; with `last`, until all records have ended.
 
-    The loop visits only batches in which a slot starts a record. In the batches between these, only the segment indices
+    The loop visits only batches in which a slot starts a record. In the batches in between, only the segment indices
     change; they are filled in afterwards.
 
     Args:

@@ -1,4 +1,4 @@
-"""The warm-up batch of `Bucket` and `TokenBudget`: as large as the largest, of zeros that weigh nothing."""
+"""The warm-up batch of `Bucket` and `TokenBudget`, as large as the largest batch, with sample weights of 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
-    """Build the warm-up batch: a `tf.data.Dataset` with one element of zeros (empty text) and sample weights of 0.
+    """Build the warm-up batch: a `tf.data.Dataset` with one element of zeros or empty text and sample weights of 0.
 
     Args:
         feed: records whose batches the warm-up batch imitates.

@@ -1,4 +1,4 @@
-"""`Window`: sliding windows over the steps of each record."""
+"""`Window`, sliding windows over the steps of each record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-_FAR = 1 << 40  # a step beyond the end of every record
+_FAR = 1 << 40  # position of a step beyond the end of every record
 _RECORDS = 256  # records per plan; fewer than in other strategies, because a record may give thousands of windows
 
 
@@ -45,7 +45,7 @@ def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> ND
 
 @attrs.frozen
 class Window(Strategy):
-    """Batches of sliding windows of `length` steps, cut from all feature lists alike and never across records.
+    """Batches of sliding windows of `length` steps, cut in the same way from all feature lists, never across records.
 
     A window starts every `shift` steps and contains every `stride`-th step, as in `tf.data.Dataset.window`, where
     `length` is called `size`. Windows come record by record; if records are shuffled, the windows of up to 256 records
@@ -65,7 +65,7 @@ class Window(Strategy):
     ...     print(batch["x"].numpy().tolist(), batch["x_horizon"].numpy().tolist())
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
-    Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
+    Feature lists are `(B, length, ...)`, padded with zeros or empty text; context fields are repeated for each window.
     Batches also contain two int64 tensors `(B,)`: `sequence_length`, the number of real steps in each window, and
     `window_index`, the index of the window in its record. A `horizon` adds `<field>_horizon` for each feature list,
     `(B, horizon, ...)`: the steps after the window. `horizon_length` is the number of real steps in it.
@@ -110,7 +110,7 @@ class Window(Strategy):
             step of its record is at or after `until`. But a record counts as ended, and gives no windows, if its next
             step would be before `since` even after the largest gap between its steps.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        length_name: name for the number of real steps in each window.
+        length_name: name of the tensor with the number of real steps in each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the tensor with the random seed of each window's record, int32 `(B, 2)`; see `Pad`.
     """
@@ -148,7 +148,7 @@ class Window(Strategy):
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches contain besides fields and lengths."""
+        """Describe the tensors that batches contain in addition to fields and lengths."""
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
@@ -165,7 +165,7 @@ class Window(Strategy):
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
-        """Return the last step at which a window with a full horizon can start; negative if there is none."""
+        """Return the last step at which a window with a full horizon can start, or a negative number if none can."""
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     @property
@@ -268,7 +268,7 @@ class Window(Strategy):
         edges = [(name, getattr(self, name)) for name in ("since", "until")]
         bounds = [None if value is None else time_of(field, value, name) for name, value in edges]
         parts, done = [np.empty((0, 2), np.int64)], 0
-        # All records, file after file.
+        # Read all records, file after file.
         origin = attrs.evolve(origin, files=[attrs.evolve(file, step=1) for file in origin.files])
         options = attrs.evolve(feed.options, shuffle=0, epochs=1, limits=(), deal=None, oversampling=None, known=None)
         windows = attrs.evolve(feed, origin=origin, options=options).stream(lambda read, _: read.map(times, cores()))
@@ -376,7 +376,7 @@ def plan_windows(
 
     Args:
         windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`; with spans, lengths are
-            `[w, 3]`: the length and its span.
+            `[w, 3]`: the length and the two numbers of the span.
         locate: function that takes the lengths, the spans and the index of a window of records. It returns the record
             of each slice, int64 `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
         batch_size: rows per batch.

@@ -79,8 +79,8 @@ def convert(
         destination: directory of the dataset.
         schema: record class or schema of the records; None to infer it.
         name: name of the inferred record class.
-        raw: mapping of feature name to the dtype of its bytes, decoded as by `tf.io.decode_raw`.
-        shapes: mapping of feature name to shape, for features in `raw`.
+        raw: mapping from feature name to the dtype of its bytes, decoded as by `tf.io.decode_raw`.
+        shapes: mapping from feature name to shape, for features in `raw`.
         key: name of the feature that identifies a record; None if there is none.
         leave_out: names of features to leave out of the dataset.
         **options: the fields of `WriteOptions`.

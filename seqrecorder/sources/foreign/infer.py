@@ -87,7 +87,8 @@ class FeatureDescription:
         present: number of messages that contain the feature.
         steps: range of the number of steps; None for `context`.
         values: range of the number of values, per step for a `feature_list`; None if there are no steps.
-        format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None if they share none.
+        format: file format of all values, recognized by their first bytes, such as `PNG` or `JPEG`; None if they have
+            none in common.
     """
 
     name: str
@@ -100,7 +101,7 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """True if a feature list seems packed: never more than one step, whose number of values is not always 1."""
+        """True if a feature list seems packed: it has at most one step, whose number of values is not always 1."""
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
@@ -113,9 +114,10 @@ class Profile:
         message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation of why the kind is unknown.
         records: number of inspected messages.
         features: descriptions of the features; empty for an unknown kind.
-        sizes: mapping of feature name to the number of values (`context`) or steps (`feature_list`) in each message;
+        sizes: mapping from feature name to the number of values (`context`) or steps (`feature_list`) in each message;
             `ABSENT` if the message lacks the feature.
-        totals: mapping of feature name to the number of values in each message, over all steps; or `ABSENT`.
+        totals: mapping from feature name to the number of values in each message, over all steps; `ABSENT` if the
+            message lacks the feature.
     """
 
     message: str
@@ -258,7 +260,7 @@ def array_of(feature: Feature) -> NDArray[Any]:
 
 
 _READ = 64  # records per read
-_LENGTHS = 2  # with fewer distinct lengths, a constant ratio of lengths may be chance
+_LENGTHS = 2  # with fewer distinct lengths, a constant ratio of lengths may be a coincidence
 
 
 @attrs.frozen(repr=False)
@@ -271,8 +273,8 @@ class Inference:
             declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
         records: number of inspected records.
-        undeclared: mapping of feature name to the reason why the feature cannot be declared.
-        comments: mapping of field name to a comment on the guess for the field.
+        undeclared: mapping from feature name to the reason why the feature cannot be declared.
+        comments: mapping from field name to a comment on the guess for the field.
     """
 
     schema: Schema
@@ -320,8 +322,8 @@ def infer(
     Args:
         paths: path, glob or list of paths of TFRecord files.
         name: name of the class.
-        raw: mapping of feature name to the (little-endian) dtype of its bytes, decoded as by `tf.io.decode_raw`.
-        shapes: mapping of feature name to shape, for features in `raw`; the first dimension may be None. Without a
+        raw: mapping from feature name to the (little-endian) dtype of its bytes, decoded as by `tf.io.decode_raw`.
+        shapes: mapping from feature name to shape, for features in `raw`; the first dimension may be None. Without a
             shape, the values are flat.
         key: name of the feature that identifies a record; None if there is none.
         records: number of records to inspect, distributed over the files; None for all.
@@ -436,7 +438,7 @@ def _field(
     raw: tuple[ElementType, Shape] | None,
     **options: Any,
 ) -> tuple[Field, str]:
-    """Build the field of a feature, and a comment on its guess.
+    """Build the field of a feature, and a comment on what was guessed.
 
     Raises:
         SchemaError: the feature has values of several types, or no field can store them.
@@ -510,7 +512,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Compute the ratio of the sizes of two features; 0 if it is not the same integer in all records."""
+    """Compute the ratio of the sizes of two features, or 0 if it is not the same integer in all records."""
     both = (sizes != ABSENT) & (of != ABSENT)
     positive = both & (of > 0)
     if np.unique(of[positive]).size < _LENGTHS:
