@@ -76,7 +76,10 @@ class SeqrecorderError(Exception):
 
 
 class SkipRecord(Exception):  # noqa: N818 - for control flow, like StopIteration
-    """Signal that `from_csv_row`, `load` or `split` raises to leave out its record, which is counted and reported."""
+    """Signal by which `from_csv_row`, `load` or `split` leaves out its record.
+
+    Records that are left out are counted and reported.
+    """
 
 
 class SchemaError(SeqrecorderError, TypeError):
@@ -169,7 +172,7 @@ class DuplicateKeyError(RecordError):
 
 
 class OptionError(SeqrecorderError, ValueError):
-    """An argument that is invalid, alone or together with others."""
+    """An argument that is invalid by itself, or in combination with other arguments."""
 
 
 class RecordNotFoundError(SeqrecorderError, IndexError, KeyError):
@@ -246,7 +249,10 @@ class DatasetNotFoundError(DatasetError, FileNotFoundError):
 
 
 class ChangedError(DatasetError):
-    """A dataset that another writer has changed in the meantime; nothing was published, so write again."""
+    """A dataset that another writer changed while this process was writing.
+
+    Nothing was published; write again.
+    """
 
 
 class ManifestError(DatasetError):
@@ -294,7 +300,11 @@ def did_you_mean(name: object, candidates: Iterable[str]) -> str:
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
-    """Return a count unchanged; raise `OptionError` unless it is an int of at least `least`."""
+    """Check that a count is an int of `least` or more, and return it.
+
+    Raises:
+        OptionError: the value is anything else.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
     return value

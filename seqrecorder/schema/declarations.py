@@ -207,7 +207,10 @@ def _make_attribute(
     default: Any,
     attribute: dict[str, Any],
 ) -> Any:
-    """Build the attrs field of a declaration; errors name the field if its name is known."""
+    """Build the attrs field of a declaration.
+
+    An error names the field if its name is known.
+    """
     old = options["renamed_from"]
     options["renamed_from"] = (old,) if isinstance(old, str) else tuple(old)
     try:

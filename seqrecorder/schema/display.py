@@ -40,7 +40,9 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Format a table as aligned text, split into blocks that repeat the first column if the terminal is too narrow.
+    """Format a table as aligned text that fits the terminal.
+
+    Long cells are cut. If the table is still too wide, it is split into blocks, each of which repeats the first column.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records

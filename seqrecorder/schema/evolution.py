@@ -1,9 +1,16 @@
 """Schema evolution: how the fields of a class differ from those of a dataset, and whether the data stays readable.
 
-Compatible changes are: a field with a default or `optional=True` is added; a field is removed, moved, renamed by
-`renamed_from` or made optional; integers or floats of the same storage become wider; str becomes bytes; a default or
-a role (such as key) changes; an alignment is loosened. All other changes are errors, reported per field before a record
-is read.
+These changes are compatible:
+
+- A field is added with `optional=True`, or with a default that fits its alignment group.
+- A field is removed, moved, renamed by `renamed_from`, or made optional.
+- Integers or floats become wider, if both the old and the new type are stored as numbers and not as bytes.
+- str becomes bytes.
+- The height or width of an image becomes None, or a sparse vector becomes longer.
+- A default, the name of a feature, or a role (such as key) changes.
+- An alignment is loosened.
+
+All other changes are errors, which are reported per field before a record is read.
 """
 
 from __future__ import annotations
@@ -170,9 +177,10 @@ def _widens(old: ElementType, new: ElementType) -> bool:
 
 
 def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
-    """List the changes to alignment groups; a change that aligns fields not aligned in the data is incompatible.
+    """List the changes to alignment groups.
 
-    Length files refer to groups by name, so a class must not reuse the name of a group for other fields.
+    A change is incompatible if it aligns fields that are not aligned in the data. Length files refer to groups by name,
+    so a class must not reuse the name of a group for other fields.
     """
     groups = {other.group for other in stored if other.is_list}
     firsts: dict[str, tuple[str, str]] = {}

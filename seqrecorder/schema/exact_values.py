@@ -36,7 +36,10 @@ class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordErr
 
 
 class VectorError(Mismatch, ValueError):
-    """Indices and values that do not form a sparse vector; code that builds one can catch this as a `ValueError`."""
+    """Indices and values that do not form a sparse vector.
+
+    This is also a `ValueError`, which code that builds a `SparseVector` can catch.
+    """
 
 
 def describe(value: object) -> str:
@@ -142,7 +145,9 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Return the time zone of a type from another library (or of the items of a list type), or None if it has no zone.
+    """Return the time zone of a type from another library.
+
+    For a list or dictionary type, this is the zone of its items. The result is None if there is no zone.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -157,7 +162,10 @@ def zone_of(kind: Any) -> str | None:
 
 
 def check_zone(array: Any, element: ElementType) -> None:
-    """Raise `Mismatch` if an array from another library has an undeclared zone, since numpy would convert it to UTC."""
+    """Raise `Mismatch` if an array from another library has a time zone, and the type declares none.
+
+    Otherwise, numpy would convert the times to UTC.
+    """
     if element.zone is not None:
         return
     for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):
@@ -473,7 +481,11 @@ def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | No
 
 
 def plain_image(value: Any) -> Any:
-    """Convert an encoded image to bytes, and an array of encoded images to a list; return pixels unchanged."""
+    """Convert encoded images to bytes objects.
+
+    One encoded image becomes a bytes object, and an array of encoded images becomes a list of them. Any other value,
+    such as an array of pixels, is returned unchanged.
+    """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     array = np.asarray(value) if hasattr(value, "__array__") else None
@@ -667,7 +679,10 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
 
 def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
-    """Find the indices of the elements to store: those with any bit set (such as -0.0), or nonempty text."""
+    """Find the indices of the elements that a sparse vector stores.
+
+    These are all nonempty texts, and all numbers with any bit set, which include -0.0.
+    """
     if dense.dtype == object:
         return np.flatnonzero(dense.astype(bool))
     octets = np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1)

@@ -38,7 +38,10 @@ def widen(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Narrow float32 values to `dtype`, undoing `widen`; NaNs are converted by their bits, which a cast can change."""
+    """Convert float32 values to float16 or bfloat16, as the inverse of `widen`.
+
+    NaNs are converted by their bits, since a cast can change them.
+    """
     with np.errstate(all="ignore"):
         narrowed: NDArray[Any] = values.astype(dtype)
     nan = np.isnan(values)

@@ -130,7 +130,9 @@ class Schema:
         key: str | None = None,
         columns: Sequence[str | None] | None = None,
     ) -> Schema:
-        """Infer the schema of a table; its repr is the source code of a class, with a comment on each guess.
+        """Infer the schema of a table.
+
+        The repr of the schema is the source code of a class, with a comment on each guess.
 
         >>> import pyarrow as pa, seqrecorder as sr
         >>> rows = pa.table({"sensor": ["a", "a", "b"], "hour": [0, 1, 0], "watts": [0.5, None, 1.0]})
@@ -193,11 +195,17 @@ class Schema:
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """Mapping of each alignment group with a rate to a pair: the group that it follows, and the rate."""
+        """Rates of the alignment groups that have one, by the name of the group.
+
+        Each value is a pair: the group that is followed, and the rate.
+        """
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
-        """Return the schema without rates, for cutting: `per_step` steps of a field become the rows of one step."""
+        """Return the schema without rates, under which records are cut.
+
+        A field with a rate joins the group that it follows, and `per_step` of its steps become the rows of one step.
+        """
         fields = list(self.fields)
         for number, field in enumerate(fields):
             if field.is_list and field.group in self.rates:
@@ -213,7 +221,10 @@ class Schema:
 
     @functools.cached_property
     def written(self) -> Schema:
-        """The schema of a dataset written from this one: numbered features become ordinary feature lists."""
+        """The schema under which records of this one are written.
+
+        Numbered features become ordinary feature lists.
+        """
         if not any(field.is_numbered for field in self.fields):
             return self
         fields = tuple(attrs.evolve(f, feature=f.name) if f.is_numbered else f for f in self.fields)
@@ -222,9 +233,10 @@ class Schema:
 
     @property
     def with_encoded_images(self) -> Schema:
-        """The schema for rewriting records: images in the declared format stay encoded.
+        """The schema for rewriting records without decoding their images.
 
-        Hooks expect pixels, so the schema of a class with hooks is returned unchanged.
+        Images in the declared format stay encoded, except those of fields with a default. Hooks expect pixels, so the
+        schema of a class with hooks is returned unchanged.
         """
         if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
             return self
@@ -349,7 +361,10 @@ class Schema:
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return the schema to read records that `load` will complete, in which new deferred fields are optional."""
+        """Return the schema for reading records before `load` completes them.
+
+        Deferred fields that the data lacks are optional in this schema.
+        """
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None

@@ -127,7 +127,10 @@ def _value(value: Any) -> str:
 
 
 def _floats(value: Any) -> str:
-    """Write nested lists of floats as text, used for bfloat16, which numpy lacks; NaN payloads are lost."""
+    """Write nested lists of floats as a Python expression.
+
+    This is used for bfloat16, which numpy lacks. NaN payloads are lost.
+    """
     if isinstance(value, list):
         return f"[{', '.join(map(_floats, value))}]"
     return repr(value) if math.isfinite(value) else f'float("{value}")'
