@@ -137,7 +137,10 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted], *, veri
 
 
 def _is_touched(path: Path, size: int) -> bool:
-    """Mark a file as recently used; return whether it exists and has this size (0 for any)."""
+    """Mark a file as recently used, and check that it exists and has this size.
+
+    A size of 0 matches every file.
+    """
     try:
         os.utime(path)
         return size in (0, path.stat().st_size)
@@ -156,7 +159,10 @@ def _latest(directory: Path) -> list[Path]:
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
-    """Link a file from the directory of an earlier manifest, if one of them has a file with the same contents."""
+    """Link a file from the directory of an earlier manifest, so that it need not be fetched.
+
+    If none of the directories has a file with the same contents, nothing happens.
+    """
     for known in earlier:
         with contextlib.suppress(OSError):
             if has_digest(known / file.name, file.sha256):
@@ -205,7 +211,10 @@ class _Reader:
 
     @staticmethod
     def all(root: Path) -> dict[Path, int]:
-        """Map the files in use by live processes to their sizes; remove the lists of dead processes."""
+        """Map the files in use by live processes to their sizes.
+
+        The lists of dead processes are removed.
+        """
         wanted: dict[Path, int] = {}
         for directory in (root / _READERS).iterdir():
             remove_abandoned(directory, functools.partial(shutil.rmtree, ignore_errors=True))
@@ -291,7 +300,10 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _reserve(root: Path, url: str, needed: int) -> None:
-    """Reserve bytes, making room if needed; a running total avoids listing the cache for every reservation."""
+    """Reserve bytes in the cache, and make room for them if needed.
+
+    A file keeps a running total, so that the cache need not be listed for every reservation.
+    """
     most, counted = _most_bytes(), root / _COUNTED
     try:
         total = int(counted.read_text()) + needed
@@ -301,7 +313,10 @@ def _reserve(root: Path, url: str, needed: int) -> None:
 
 
 def _make_room(root: Path, url: str, most: int) -> int:
-    """Remove the least recently used files that no process reads; return the bytes kept or about to be fetched."""
+    """Remove the least recently used files that no process reads, until the cache is within its limit.
+
+    The result is the size in bytes of the remaining files and of those that are still to be fetched.
+    """
     wanted, yesterday = _Reader.all(root), time.time() - 86400
     links, removable, total = Counter[int](), list[tuple[int, Path, os.stat_result]](), 0
     for directory in [path for path in root.glob("[!.]*/*") if path.is_dir()]:

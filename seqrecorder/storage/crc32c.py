@@ -138,7 +138,9 @@ def _masked_int(crc: int) -> int:
 
 
 def register_over(octets: NDArray[np.uint8]) -> int:
-    """Compute the value of the CRC register after a buffer, starting from zero; the buffer may be overwritten.
+    """Compute the CRC register after a buffer, starting from zero.
+
+    The call may overwrite the buffer.
 
     >>> register_over(np.zeros(5, np.uint8))
     0
@@ -167,7 +169,11 @@ def _descending() -> NDArray[np.int64]:
 
 @functools.cache
 def _behind_row() -> list[list[int]]:
-    """Build a table for each byte of a register, lowest byte first: the register after that byte and a row of zeros."""
+    """Build the tables that advance a CRC register over a row of zero bytes.
+
+    There is one table per byte of the register, lowest byte first. The new register is the XOR of one entry of each
+    table.
+    """
     table = _table().reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
@@ -181,7 +187,10 @@ def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _table_of_pairs() -> NDArray[np.uint32]:
-    """Tabulate the register after each pair of bytes, starting from zero."""
+    """Tabulate the CRC register after each possible pair of bytes.
+
+    The register is zero before the pair.
+    """
     first = np.tile(OCTET_TABLE, _OCTETS)  # the lower byte comes first
     second = np.repeat(np.arange(_OCTETS, dtype=np.uint32), _OCTETS)
     return np.asarray(OCTET_TABLE[(first ^ second) & 0xFF] ^ (first >> np.uint32(8)), np.uint32)
@@ -191,7 +200,10 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 
 
 def _of_short(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int = _LOOKED_UP) -> NDArray[np.uint32]:
-    """Compute the register after each span; spans have fewer than _LONG bytes."""
+    """Compute the CRC register after each span of fewer than `_LONG` bytes.
+
+    All bits of the register are set before a span.
+    """
     out = np.empty(lengths.size, np.uint32)
     group_of = np.cumsum(lengths + _BLOCK) // size
     cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
@@ -201,9 +213,10 @@ def _of_short(data: NDArray[np.uint8], starts: Places, lengths: Places, size: in
 
 
 def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Compute the register after each span, starting from zero.
+    """Compute the CRC register after each span, starting from zero.
 
-    A span is cut into blocks from its end; the first block is padded with leading zeros, which change nothing.
+    A span is cut into blocks from its end. The first block is padded with leading zeros, which do not change a register
+    of zero.
     """
     counts = np.maximum((lengths + (_BLOCK - 1)) // _BLOCK, 1)
     ends = np.cumsum(counts)
@@ -230,7 +243,10 @@ def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDAr
 
 
 def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Compute the register after each row of a matrix of words, starting from zero."""
+    """Compute the CRC register after each row of a matrix of 32-bit words.
+
+    The register is zero before each row.
+    """
     first, last = _first_pairs(), _table_of_pairs()
     registers = np.zeros(len(words), np.uint32)
     for column in words.T:
@@ -242,7 +258,7 @@ def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _first_pairs() -> NDArray[np.uint32]:
-    """Tabulate the register after each pair of bytes and two zeros."""
+    """Tabulate the CRC register after each possible pair of bytes, followed by two zero bytes."""
     return _with_zeros(_table_of_pairs(), 2)
 
 
@@ -254,7 +270,11 @@ def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]
 
 @functools.cache
 def _moved() -> NDArray[np.uint32]:
-    """Tabulate the register after each of its bytes and 0, 1, ... blocks of zeros: `(blocks, 4, 256)`, flattened."""
+    """Build the tables that advance a CRC register over 0, 1, ... blocks of zero bytes.
+
+    The shape is `(blocks, 4, 256)`, flattened, with one table per byte of the register. The new register is the XOR of
+    one entry of each of the four tables.
+    """
     octets = np.arange(_OCTETS, dtype=np.uint32)
     table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
     table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
@@ -276,7 +296,10 @@ def _after_zeros() -> NDArray[np.void]:
 
 @functools.cache
 def _after_ones() -> NDArray[np.uint32]:
-    """Tabulate the register after 0 to _LONG zeros, starting from ones."""
+    """Tabulate the CRC register after 0 to `_LONG` zero bytes.
+
+    All bits of the register are set before these bytes.
+    """
     table, registers = OCTET_TABLE.tolist(), [_ONES]
     for _ in range(_LONG):
         registers.append(table[registers[-1] & 0xFF] ^ (registers[-1] >> 8))
@@ -285,7 +308,10 @@ def _after_ones() -> NDArray[np.uint32]:
 
 @functools.cache
 def _table() -> NDArray[np.uint32]:
-    """Tabulate the register after each byte followed by 0, 1, ... zeros."""
+    """Tabulate the CRC register after each possible byte, followed by 0, 1, ... zero bytes.
+
+    The register is zero before the byte. The shape is `(_TABLE_WIDTH, 256)`, flattened.
+    """
     table = np.empty((_TABLE_WIDTH, _OCTETS), np.uint32)
     table[0] = OCTET_TABLE
     for zeros in range(1, _TABLE_WIDTH):
@@ -331,7 +357,11 @@ def _of_long(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int
 
 
 def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Fold rows in place into their last bytes; return these bytes."""
+    """Reduce each row to a few last bytes that lead to the same CRC register.
+
+    Earlier bytes are folded into later ones, which overwrites the rows. The result is a view of fewer than
+    `_TABLE_WIDTH` bytes per row.
+    """
     first, width = 0, rows.shape[1]
     for fold in _FOLDS:
         scale, near, far = _LEAST_SCALE, fold[0], fold[-1]
@@ -405,7 +435,10 @@ def is_framed(frame: bytes | memoryview) -> bool:
 
 
 def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Build the headers for records with these lengths, uint8 `(n, HEADER)`."""
+    """Build the headers of frames for records of these lengths.
+
+    The result is a uint8 array of shape `(n, HEADER)`.
+    """
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, LENGTH.size)
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - LENGTH.size)])
 
@@ -460,7 +493,10 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
 
 
 def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return the mask of damaged frames as `damaged_frames` does, for frames that need not be adjacent."""
+    """Return the mask of damaged frames, which need not be adjacent.
+
+    For adjacent frames, `damaged_frames` returns the same mask.
+    """
 
     def stored(places: Places) -> NDArray[np.uint32]:
         return np.ascontiguousarray(data[places[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)

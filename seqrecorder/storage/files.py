@@ -130,7 +130,9 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
-    """Check that names are safe, and differ by more than case, which macOS and Windows ignore.
+    """Check that names are safe for files, and that no two of them differ only by case.
+
+    macOS and Windows ignore the case of file names.
 
     >>> check_names(["train", "eval"], "split")
     ('train', 'eval')
@@ -303,7 +305,10 @@ def _escape(root: Path, relative: object) -> str | None:
 
 
 def _problems(name: str, limit: int) -> Iterator[str]:
-    """Yield the reasons why a name is not a plain component, worded to follow "got"; callers use only the first."""
+    """Yield the reasons why a name is not a plain component of a path.
+
+    Each reason completes an error message after the word "got". Callers use only the first one.
+    """
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -596,7 +601,11 @@ def take_after(new: Path, old: Path, deputy: str) -> bool:
 
 
 def _take(target: str | int, models: list[Path], directory: int | None = None) -> bool:
-    """Copy mode and owner from the first existing model to a path or open file; return whether the owners are equal."""
+    """Copy mode and owner to a path or open file, from the first model that exists.
+
+    Nothing is copied if no model exists, or if the first one is of a different type, such as a directory. The result is
+    False only if the owners differ afterwards.
+    """
     for model in models:
         with contextlib.suppress(OSError):
             wanted = os.stat(model, dir_fd=directory, follow_symlinks=False)
@@ -651,7 +660,9 @@ class PlacedFile:
         return data
 
     def map(self, start: int, count: int) -> memoryview:
-        """Map bytes into memory: they are read on access, and changes stay private.
+        """Map bytes of the file into memory.
+
+        They are read from the file on access. Changes to them stay private.
 
         Raises:
             OSError: the bytes cannot be mapped.
@@ -786,9 +797,10 @@ _SETTLED_NS = 1_000_000_000
 
 @attrs.frozen
 class FileState:
-    """State of a file: results computed from the file are valid as long as the state is unchanged.
+    """State of a file at one time, by which later changes are detected.
 
-    A program can restore the size and modification time of a file, but not its change time.
+    Results that were computed from the file are valid as long as the state is unchanged. A program can restore the size
+    and modification time of a file, but not its change time.
 
     Attributes:
         path: path of the file.
@@ -988,7 +1000,11 @@ def start_sync(path: str | os.PathLike[str]) -> None:
 
 @functools.cache
 def _call_to_write() -> Any:
-    """Look up `sync_file_range` of Linux, which starts writing without waiting for the disk; return None elsewhere."""
+    """Look up the function `sync_file_range` of Linux.
+
+    The function starts to write data to the disk without waiting until it is there. The result is None on other
+    systems.
+    """
     call = getattr(ctypes.CDLL(None), "sync_file_range", None) if sys.platform == "linux" else None
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
@@ -1072,7 +1088,9 @@ def sync_tree(root: str | os.PathLike[str]) -> None:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file in an unpublished directory; publishing the directory syncs it.
+    """Write a file in an unpublished directory, without waiting until it is on the disk.
+
+    The file is synced when the directory is published.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1197,7 +1215,9 @@ _PIECE = 1 << 20  # bytes read at a time: larger buffers gain nothing, since has
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Append the SHA-256 of a JSON document as its last item; whitespace does not affect the digest.
+    """Append the SHA-256 of a JSON document as its last item.
+
+    Neither whitespace in a file nor the order of items affects the digest.
 
     >>> sealed({"a": 1})["sha256"][:8]
     'f9d86028'
@@ -1220,10 +1240,11 @@ def unsealed(document: Any) -> dict[str, Any]:
 
 
 class FileDigest:
-    """SHA-256 of a growing file, computed by threads in passes, each over the bytes appended since the last pass.
+    """SHA-256 of a file, which can be computed while the file still grows.
 
-    The bytes are read back from the file, so the digest covers what other readers see. Each pass also starts the sync
-    to the disk. The system reports a failed sync only once, so the error is stored for the writer.
+    Threads hash the file in passes. Each pass reads the bytes that were appended since the last one. They are read back
+    from the file, so the digest covers what other readers see. Each pass also starts the sync to the disk. The system
+    reports a failed sync only once, so the error is stored for the writer.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1290,7 +1311,9 @@ class FileDigest:
                 raise self._failure
 
     def finish(self) -> str:
-        """Hash the rest of the complete file; return 64 hexadecimal digits.
+        """Hash the rest of the file, which must be complete, and return the digest.
+
+        The digest has 64 hexadecimal digits.
 
         Raises:
             ShardReadError: the file is missing or cannot be read.
@@ -1313,7 +1336,9 @@ class FileDigest:
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """Compute the SHA-256 of a file in hexadecimal; the file is read in pieces.
+    """Compute the SHA-256 of a file.
+
+    The file is read in pieces, so it may be larger than the memory.
 
     >>> import os
     >>> sha256(os.devnull)[:8]
@@ -1372,7 +1397,10 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 
 
 def check_lengths(path: Path, digest: str) -> None:
-    """Raise `ShardReadError` unless a lengths file has this SHA-256, which is cached until the file changes."""
+    """Raise `ShardReadError` unless a lengths file has this SHA-256.
+
+    The digest of the file is cached until the file changes.
+    """
     try:
         actual = _digest(path)
     except ShardReadError as error:

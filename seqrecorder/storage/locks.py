@@ -117,7 +117,11 @@ class Held:
         replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
 
     def remove(self, paths: Iterable[str], directories: Iterable[str] = ()) -> list[str]:
-        """Remove files, and directories that become empty; return the files that could not be removed."""
+        """Remove files, and then the directories that are empty.
+
+        The directories are those of the files, the parents of these, and `directories`. The result lists the files that
+        could not be removed.
+        """
         waiting, left = deque(sorted(paths)), []
         parents = {path.rpartition("/")[0] for path in waiting}
         parents |= {path.rpartition("/")[0] for path in parents}.union(directories)
@@ -159,7 +163,10 @@ class Held:
 
     @contextlib.contextmanager
     def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
-        """Yield the last component of a path and a descriptor of its directory (on Windows, the full path and None)."""
+        """Yield the last component of a path, and a descriptor of its directory.
+
+        On Windows, these are the full path and None.
+        """
         *parents, name = _components(relative)
         with self._opened(parents) as directory:
             if isinstance(directory, int):
@@ -246,7 +253,11 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
 
 
 def _lock_published(directory: Path) -> tuple[int | None, bool]:
-    """Lock a published directory; return a descriptor (None on Windows), and whether it holds a lock."""
+    """Lock a published directory, and wait until the lock is free.
+
+    Return a descriptor of the directory (None on Windows), and whether it holds the lock. It holds none if the system
+    or the file system has no locks.
+    """
     while True:
         descriptor = None
         try:
@@ -296,7 +307,10 @@ def lock(directory: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int | None) -> None:
-    """Release a lock from `lock`; errors are ignored, since the directory may already be published."""
+    """Release a lock from `lock`, and close its descriptor.
+
+    Errors are ignored, since the directory may already be published.
+    """
     if descriptor is None:
         return
     try:
@@ -331,7 +345,10 @@ def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
 
 
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
-    """Remove a directory if its lock is free, since its owner must have been killed; without locks, do nothing."""
+    """Remove a directory if its lock is free, which means that its owner was killed.
+
+    If the system has no locks, nothing is removed.
+    """
     try:
         descriptor = lock(directory, wait=False)
     except OSError:

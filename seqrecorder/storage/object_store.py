@@ -69,7 +69,9 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Build the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
+        """Build the place of a URL.
+
+        Nothing need exist at the URL. The URL of a manifest stands for that of its dataset.
 
         Raises:
             OptionError: fsspec does not know the scheme, or the package for it is not installed.
@@ -99,7 +101,9 @@ class Place:
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """Map the name of each object to its properties; some stores list a new object only after a delay.
+        """Map the name of each object to its properties.
+
+        Some stores list a new object only after a delay.
 
         Raises:
             DatasetError: the place cannot be listed.
@@ -136,7 +140,9 @@ class Place:
         return None if info is None else int(info["size"])
 
     def version(self, name: str) -> str | None:
-        """Request the version of an object, for `put`; return None if it does not exist.
+        """Request the version of an object, which `put` compares with the expected one.
+
+        The result is None if the object does not exist.
 
         Raises:
             DatasetError: the request failed.
@@ -252,7 +258,10 @@ class Place:
 
     @contextlib.contextmanager
     def _asking(self, operation: str, name: str, kind: type[DatasetError], doing: str) -> Iterator[None]:
-        """Pass fault points around an operation, and name the object in any error."""
+        """Surround a request to the store with fault points, and convert its errors.
+
+        An error becomes one of class `kind`, whose message names the object. A `DatasetError` stays unchanged.
+        """
         where = self.at(name) if name else self.url
         try:
             with faults_around(operation, where):
