@@ -79,7 +79,9 @@ def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Map a function over items in threads; the first error cancels the remaining calls and is raised.
+    """Call a function for each item in threads, and return the results in the order of the items.
+
+    The first error is raised, and calls that have not started are dropped.
 
     >>> in_threads(abs, [1, -2])
     [1, 2]
@@ -201,7 +203,10 @@ class Progress:
         self._draw(lambda bar: bar.close())
 
     def _draw(self, draw: Callable[[Any], object]) -> None:
-        """Update the bar, if there is one; drop it if stderr is closed."""
+        """Update the bar, if there is one.
+
+        If this fails, for example because stderr is closed, no bar is shown from then on.
+        """
         try:
             if self._bar is not None:
                 draw(self._bar)
@@ -232,9 +237,11 @@ serve(items, answers, int(sys.argv[1]))
 
 
 def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[T, Future[R]], None, None]:
-    """Map a function over items in order, in processes if much work remains; yield each item and its future.
+    """Map a function over items, in worker processes if much work remains.
 
-    Close the generator (`contextlib.closing`) to kill the processes immediately, even while they work.
+    Yield each item and the future of its result, in order. The first items are processed in this process; if the others
+    would take long, they are shared among worker processes. Close the generator (`contextlib.closing`) to kill these
+    immediately, even while they work.
 
     Args:
         work: function in a module of this package, or a `functools.partial` of one that can be pickled.
@@ -368,7 +375,10 @@ def serve(items: IO[bytes], answers: IO[bytes], parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process, even while it works, once its parent has ended."""
+    """End this process once its parent has ended.
+
+    It ends even if it is at work on an item.
+    """
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)

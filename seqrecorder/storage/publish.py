@@ -93,7 +93,10 @@ class PartsDirectory:
 
     @classmethod
     def of(cls, destination: str | os.PathLike[str], only: int | str | None = None) -> PartsDirectory:
-        """Build the directory of parts for a destination, and resolve its path."""
+        """Build a `PartsDirectory` from the destination of the dataset.
+
+        The destination becomes an absolute path, with symbolic links resolved.
+        """
         return cls(Path(os.path.realpath(local_path(destination))), only)
 
     @property
@@ -107,9 +110,10 @@ class PartsDirectory:
 
     @functools.cached_property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Complete attempts with their completion times, in nanoseconds of the file system's clock.
+        """Attempts that are complete, with the time at which each was completed.
 
-        They are listed once, so that an attempt completed later is neither committed nor removed.
+        The times are nanoseconds of the file system's clock. The attempts are listed once, so that one that is
+        completed later is neither committed nor removed.
         """
         begin = "" if self.only is None else _label(self.only)
         complete = [path for path in _complete(self.path) if path.name.startswith(begin)]
@@ -129,10 +133,11 @@ class PartsDirectory:
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
-        """Remove the noted attempts, and all unfinished ones; attempts that are still running fail with an error.
+        """Remove the attempts in the note, and all unfinished ones.
 
-        The note is removed last, so that a later commit resumes if this process is killed. An attempt completed after
-        the note was written is kept, and a warning names it.
+        Unfinished attempts that are still running fail with an error. The note is removed last, so that a later commit
+        resumes if this process is killed. An attempt completed after the note was written is kept, and a warning names
+        it.
 
         Raises:
             ShardWriteError: an attempt cannot be moved out of the way.
@@ -186,7 +191,7 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 class Staging:
-    """Hidden directory beside the destination that becomes the destination atomically, or never.
+    """Hidden directory beside the destination, which takes its place in one atomic step.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
@@ -280,7 +285,10 @@ class Staging:
         return published
 
     def take_after(self) -> bool:
-        """Copy modes and owners from the destination; return True if all owners are equal now."""
+        """Copy modes and owners from the destination to the staging directory.
+
+        The result is True if all owners are equal now, or if there is no directory at the destination.
+        """
         return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
 
     def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
@@ -431,7 +439,10 @@ class Staging:
         return self.path
 
     def _reaches(self) -> bool:
-        """Check with an empty file whether the staging directory and the destination share a file system."""
+        """Check whether the staging directory and the destination are on the same file system.
+
+        The check moves an empty file from one to the other.
+        """
         probe, name = self.path / "probe", f".{MANIFEST}{REPLACING}{secrets.token_hex(8)}"
         try:
             probe.touch()

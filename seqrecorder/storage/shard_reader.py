@@ -64,9 +64,10 @@ class _Plain:
         self._path, self._offset = path, 0
 
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
-        """Append the next bytes to the unread rest; return the buffer, with `ROOM` spare bytes, and its filled length.
+        """Read the next bytes into a new buffer that begins with the unread `rest`.
 
-        The buffer starts `ahead` bytes after an aligned address.
+        Return the buffer and its filled length, which is followed by `ROOM` spare bytes. The buffer starts `ahead`
+        bytes after an aligned address.
         """
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # limits the memory that a forged length can request
@@ -258,7 +259,10 @@ class RecordReader:
         return map(Messages.together, self.pieces())
 
     def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
-        """Yield each window as a list of buffers with consecutive frames; see `blocks` for `check`."""
+        """Yield each window as a list of buffers, each of which contains consecutive frames.
+
+        `check` has the same meaning as for `blocks`.
+        """
         window: list[Messages] = []
         missing = self.window
         for messages in self.blocks(check=check):

@@ -52,7 +52,10 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Reserve an open file, to be released with `give_place`; return whether one was available."""
+        """Reserve one of the files that may be open at the same time.
+
+        The result is False if none is available. `give_place` releases the file.
+        """
         if self._open >= _MOST_OPEN:
             return False
         self._open += 1
@@ -63,7 +66,9 @@ class OpenShards:
         self._open -= 1
 
     def wait(self, shard: ShardWriter, records: int, size: int) -> None:
-        """Account for buffered records; write the buffers of all shards if they exceed the limit.
+        """Count the records that a shard has added to its buffer.
+
+        If the buffered records of all shards together exceed a limit, all of them are written.
 
         Args:
             shard: shard that buffers the records.
@@ -82,10 +87,10 @@ class OpenShards:
 
 
 class FramedFile:
-    """Shard file with frames built by numpy; it stays open, or is opened for each append.
+    """Shard file whose frames are built by numpy.
 
-    Large writes are framed and written in a thread, while the next records are encoded. Errors of the thread are raised
-    by the next call.
+    The file stays open, or it is opened for each append. If it stays open, large writes are framed and written in a
+    thread, while the next records are encoded. Errors of the thread are raised by the next call.
 
     Args:
         path: path of the file.
@@ -226,7 +231,10 @@ class ShardWriter:
 
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
-        """Pass fault points around an operation, and name the shard and its size in any error."""
+        """Surround an operation with fault points, and convert its errors.
+
+        An `OSError` becomes a `ShardWriteError`, which names the file and says how much was written before.
+        """
         try:
             with faults_around(operation, path):
                 yield
@@ -285,7 +293,9 @@ class ShardWriter:
                 file.flush()
 
     def close(self, groups: int = 1) -> NDArray[np.int64]:
-        """Write all buffers and close the file; return the lengths of all records, of shape `(records, groups)`.
+        """Write all buffers, and close the file.
+
+        The result is an array with the lengths of all records, of shape `(records, groups)`.
 
         Args:
             groups: number of alignment groups.

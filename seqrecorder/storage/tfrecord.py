@@ -75,7 +75,9 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
 
 
 def checked_path(path: Any) -> Any:
-    """Return the path of a file, or, if it is missing, a string that makes TensorFlow's error say so.
+    """Return the path of a file, or an explanation in its place if the file is missing.
+
+    TensorFlow's error about a file with this name then shows the explanation.
 
     >>> checked_path("/no/file").numpy().decode()
     '/no/file is gone: if its dataset was replaced, read that again'
@@ -93,7 +95,9 @@ def checked_path(path: Any) -> Any:
 
 
 def opened(path: Any) -> Any:
-    """Build an empty `tf.data.Dataset` of strings that raises an error with the path if the file cannot be opened.
+    """Build an empty `tf.data.Dataset` that raises an error if a file cannot be opened.
+
+    The error contains the path. The elements are strings, so that a dataset of records can be concatenated to it.
 
     >>> import os
     >>> list(opened(os.devnull))
@@ -131,7 +135,10 @@ _LONGEST_BLOCK = 1 << 18  # bytes to read at a time in a walk
 
 
 def unpacked_limit(size: int) -> int:
-    """Compute how many bytes a GZIP shard of `size` bytes may decompress to; anything larger counts as a bomb."""
+    """Compute how many bytes a GZIP shard of `size` bytes may decompress to.
+
+    If there are more, the shard is taken for a GZIP bomb.
+    """
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 
@@ -151,7 +158,9 @@ def detect_compression(path: Path) -> Compression:
 
 
 def is_packed_with_zlib(path: Path) -> bool:
-    """Check whether a file is a ZLIB-compressed TFRecord file, which old programs wrote, and seqrecorder cannot read.
+    """Check whether a file is a TFRecord file with ZLIB compression.
+
+    Old programs wrote such files, which seqrecorder cannot read.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.
@@ -241,7 +250,9 @@ def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, l
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:
-    """Walk over the frames of a shard by their headers; check the lengths against their CRCs and the file size.
+    """Walk over the frames of a shard by the lengths in their headers.
+
+    The lengths are checked against their CRCs and the size of the file. The CRCs of the data are not checked.
 
     Raises:
         ShardReadError: the file cannot be opened.
@@ -260,7 +271,10 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0, *, check: bool = True) -> Walk:
-    """Walk over the frames of an open, uncompressed file from an offset; with `check`, verify the CRCs of lengths."""
+    """Walk over the frames of an open, uncompressed file, starting at `offset`.
+
+    The CRCs of the lengths are verified only if `check` is True.
+    """
     lengths: list[NDArray[np.int64]] = []
     problem = ""
     for start, data, offsets, end in _hops(file, size, offset):
@@ -385,7 +399,9 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
 
 @remember(most=1 << 16)
 def count_records(path: Path, compression: Compression) -> int:
-    """Count the records of a bare shard by a walk over its frames; the count is cached until the file changes.
+    """Count the records of a bare shard by a walk over its frames.
+
+    The count is cached until the file changes.
 
     Raises:
         ShardReadError: the shard is damaged.
@@ -467,9 +483,9 @@ class Opened:
 
 @contextlib.contextmanager
 def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
-    """Open a shard as a seekable file of uncompressed bytes; a compressed shard is decompressed as far as possible.
+    """Open a shard as a seekable file of uncompressed bytes.
 
-    Unreadable bytes are replaced by zeros.
+    A compressed shard is decompressed as far as possible, to a temporary file. Unreadable bytes are replaced by zeros.
 
     >>> import os
     >>> from pathlib import Path
@@ -497,7 +513,10 @@ def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
 
 
 def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
-    """Decompress as far as possible; return the reason for an early end."""
+    """Decompress a GZIP file as far as possible.
+
+    The result is the reason why decompression ended early; it is empty if there is none.
+    """
     limit = unpacked_limit(size)
     data = file.read(_SCAN_BYTES)
     before = unpacker = zlib.decompressobj(GZIP_WBITS)
@@ -634,7 +653,10 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
 def read_batches(
     file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
 ) -> Iterator[list[bytes]]:
-    """Yield the data of records at these offsets, in lists of at least `most_bytes` bytes, except for the last list."""
+    """Yield the data of the records at these offsets, in lists.
+
+    A list ends with the record by which it reaches `most_bytes` bytes. The last list may be smaller.
+    """
     batch: list[bytes] = []
     batch_bytes = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
