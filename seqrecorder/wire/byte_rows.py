@@ -196,7 +196,9 @@ def interleave(blobs: Sequence[Blob]) -> Blob:
 
 
 def joined(fields: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
-    """Concatenate the rows of several fields, row by row; large rows are joined as bytes objects, to save a copy.
+    """Concatenate the rows of several fields, row by row.
+
+    If rows are large, or a field is `Unjoined`, each row is joined as a bytes object, which saves a copy.
 
     >>> list(joined([of_list([b"a", b"bcd"]), Unjoined([[b""], [b"E", b"F"]], np.array([0, 2]))]))
     [b'a', b'bcdEF']
@@ -252,7 +254,10 @@ def _copy_blocks(
     targets: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> None:
-    """Copy rows in ascending order of targets, block by block; the next row overwrites surplus bytes."""
+    """Copy rows block by block, in ascending order of their targets.
+
+    A block may write beyond the end of its row; the next row overwrites those bytes.
+    """
     longest = int(lengths.max(initial=1))
     block = min(_BLOCK, longest)
     if longest > block:
@@ -305,7 +310,10 @@ class Spans:
         return type(self)(self.data, self.starts[which], self.stops[which])
 
     def joined(self) -> NDArray[np.uint8]:
-        """Concatenate the bytes of all spans, with `ROOM` bytes at the end; a single span is not copied."""
+        """Concatenate the bytes of all spans, with `ROOM` additional bytes at the end.
+
+        The bytes of a single span are not copied.
+        """
         sizes = self.sizes
         if sizes.size == 1:
             return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
@@ -318,7 +326,10 @@ class Spans:
 
 @attrs.frozen(eq=False)
 class Messages(Spans):
-    """Bounds of whole messages in a buffer, none of which is missing."""
+    """Bounds of messages in a buffer, where every message is present.
+
+    In contrast to other `Spans`, no start is -1.
+    """
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
@@ -365,7 +376,10 @@ class Messages(Spans):
 
 
 def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
-    """View the bytes at every offset as an unsigned number of `size` bytes, rounded up to 1, 2, 4 or 8."""
+    """View the bytes at every offset as an unsigned little-endian number.
+
+    Numbers have `size` bytes, rounded up to 1, 2, 4 or 8.
+    """
     width = next(width for width in (1, 2, 4, WORD) if size <= width)
     view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
     return view
@@ -432,7 +446,9 @@ def widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 
 
 def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
-    r"""Encode each int64 as a varint of its two's complement, one per row.
+    r"""Encode each int64 as a varint, in a row of its own.
+
+    A negative number is encoded as its two's complement.
 
     >>> list(varints(np.array([1, 300])))
     [b'\x01', b'\xac\x02']
@@ -452,7 +468,10 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
 
 
 def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    """Write each value as a varint of known length at the start of its row; rows are as wide as the longest varint."""
+    """Write each value as a varint at the start of its row.
+
+    The lengths of the varints are known, and the matrix is as wide as the longest one.
+    """
     rest = values.view(np.uint64)
     last = matrix.shape[1] - 1
     for column in range(last + 1):
@@ -476,7 +495,10 @@ def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np
 
 
 def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Compute rows that begin with the head and a varint; return the rows, and the size of head and varint together."""
+    """Compute rows that begin with the head and the varint of each value.
+
+    The second result is the size of the head and the varint together, for each row.
+    """
     lengths, widest = widths(values)
     before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
     words = np.zeros((values.size, _ROW // _WORD), "<u8")
@@ -522,7 +544,10 @@ _GROUPS = (
 
 
 def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
-    """Decode packed varints; return int64 numbers, their count per span, and the mask of spans with a broken varint."""
+    """Decode the packed varints in each span.
+
+    Return the int64 numbers of all spans, their count per span, and the mask of the spans with a broken varint.
+    """
     data, sizes = spans.data, spans.sizes
     nothing_wrong = np.zeros(sizes.size, bool)
     longest = int(sizes.max(initial=0))

@@ -50,7 +50,10 @@ _SHORT = 0x7F - _HEAD  # maximum bytes of the values of a short step
 
 
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
-    """Find the context and the feature lists of each message; also return the mask of messages in an unusual form."""
+    """Find the context and the feature lists of each message.
+
+    The third result is the mask of the messages in an unusual form.
+    """
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
     spans = {ONE: (nowhere, nowhere), TWO: (nowhere, nowhere)}
@@ -69,9 +72,10 @@ def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
 
 
 def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
-    """Find the features with these names in each half of a message, which is its context or its feature lists.
+    """Find features by name in the contexts, or in the feature lists, of messages.
 
-    The second result is the mask of halves in an unusual form. If a name occurs several times, the last feature counts.
+    The second result is the mask of the spans in an unusual form. If a name occurs several times, the last feature
+    counts.
     """
     data, size = half.data, len(half)
     features = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
@@ -147,7 +151,9 @@ def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flag
 
 
 def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
-    """Find the packed numbers of features; for kind `bytes`, find the values with their headers.
+    """Find the bytes that store the values of features.
+
+    These are the packed numbers or, for kind `bytes`, the values with their headers.
 
     Returns:
         The spans, and the mask of features in an unusual form or of a different kind.
@@ -167,7 +173,9 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
 
 
 def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find the entries of spans, which are length-delimited fields with number 1.
+    """Find the entries in each span.
+
+    An entry is a length-delimited field with the number 1.
 
     Returns:
         The spans of the entries, their count per input span, and the mask of input spans that contain anything else.
@@ -247,7 +255,9 @@ def octets_at(data: NDArray[np.uint8], offsets: Offsets, width: int) -> NDArray[
 
 
 def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
-    """Find the packed numbers of every feature in feature lists or, for kind `bytes`, the only value of each.
+    """Find the values of every feature in feature lists.
+
+    These are the packed numbers or, for kind `bytes`, the only value of each feature.
 
     Returns:
         The spans, in a separate buffer, and the number of features of each list. None if a feature is broken or of
@@ -410,7 +420,10 @@ def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def _span(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Read a length; return the bounds of the bytes after it, which may reach beyond `end`."""
+    """Read a length, and return the bounds of the bytes that follow.
+
+    The upper bound is not checked, and may be greater than `end`.
+    """
     if offset < end and data[offset] < _LONG:
         return offset + 1, offset + 1 + data[offset]
     size, offset = _varint(data, offset, end)

@@ -80,7 +80,9 @@ def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
 
 
 def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:
-    r"""Encode one feature per text; return None if too many texts are long, or if a text contains NUL.
+    r"""Encode one feature per text, if this fast method applies.
+
+    The result is None if there are no texts, if the first one or too many of them are long, or if one contains NUL.
 
     >>> bytes(text_features(["a", "bc"], str, wrapped=False).data)
     b'\n\x03\n\x01a\n\x04\n\x02bc'
@@ -131,7 +133,10 @@ def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np
 
 @functools.cache
 def _short_headers(room: int) -> NDArray[np.uint8]:
-    """Build the headers of short text features, indexed by the size of the feature; all lengths are single bytes."""
+    """Build the headers of short text features, indexed by the size of the feature.
+
+    In these headers, every length is a single byte.
+    """
     sizes = np.maximum(np.arange(LARGEST_IN_A_BYTE + 3)[:, None] - np.arange(2, room + 1, 2), 0)
     return np.stack([np.full_like(sizes, FEATURE_TAG["bytes"]), sizes], 2).astype(np.uint8).reshape(-1, room)
 
@@ -211,7 +216,10 @@ def check_limit(total: NDArray[np.int64]) -> None:
 
 
 def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
-    """Encode the header and body of one map entry per record; both are empty if the feature is absent."""
+    """Encode one map entry per record, as a header and a body.
+
+    Both are empty for records that lack the feature.
+    """
     present = size if leaf.present is None else int(leaf.present.sum())
     body = _features(leaf, present)
     if leaf.steps is not None and isinstance(body, Blob) and leaf.layout == "steps":
@@ -229,7 +237,10 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
 
 
 def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
-    """Encode one Feature per record, or one per step with the tag and length that a FeatureList adds."""
+    """Encode the Features of a leaf, one per record or one per step.
+
+    In a FeatureList, each Feature begins with the tag and length that the list adds.
+    """
     wrapped = leaf.layout != "context"
     if isinstance(leaf.values, (Blob, Unjoined)):
         return leaf.values
@@ -305,7 +316,10 @@ def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
 
 
 def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:
-    """Encode Features that contain one large bytes value each, one per record, without joining them."""
+    """Encode one Feature per record, each with one large bytes value.
+
+    The headers and the values are not joined yet, which saves a copy.
+    """
     rows = [(feature_header(len(value), "bytes", wrapped=wrapped), value) for value in values]
     return Unjoined(rows, np.array([len(header) + len(value) for header, value in rows], np.int64))
 
@@ -315,7 +329,10 @@ def _as_bytes(value: bytes | str) -> bytes:
 
 
 def _header(cells: Sequence[bytes | NDArray[np.int64]]) -> Blob:
-    """Encode rows from columns of cells: constant bytes, or an array of numbers with one varint per row."""
+    """Encode rows that consist of several cells each.
+
+    A cell contains the same bytes in every row, or a number per row, which is encoded as a varint.
+    """
     rows = next(cell.size for cell in cells if isinstance(cell, np.ndarray))
     if rows <= _FEW:
         columns = [map(varint, cell.tolist()) if isinstance(cell, np.ndarray) else [cell] * rows for cell in cells]
