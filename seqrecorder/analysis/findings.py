@@ -59,7 +59,10 @@ class Distance:
 
 
 def codes_of(stats: FieldStats) -> dict[Any, int] | None:
-    """Map each text, bool or code to its count, the most frequent first, or return None for other numbers."""
+    """Map each text, bool or code of a field to its count, the most frequent first.
+
+    Codes are whole numbers with at most `MOST_CODES` distinct values. The result is None for other numbers.
+    """
     element = stats.field.element
     if element.is_text:
         return dict(stats.top(1 << 20))
@@ -108,7 +111,11 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
 
 
 def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
-    """Compute the Kolmogorov-Smirnov distance between normal distributions with both means and the pooled deviation."""
+    """Compute the Kolmogorov-Smirnov distance between two normal distributions.
+
+    Their means are those of `one` and `other`. Both have the same standard deviation, which is pooled from `one` and
+    `other`.
+    """
     apart = abs(float(one.mean[channel] - other.mean[channel]))
     spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
     return math.erf(apart / (spread * math.sqrt(8))) if spread else 0.0
@@ -151,10 +158,10 @@ def is_code(stats: FieldStats) -> bool:
 
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
-    """Find pairs of splits where the one with fewer distinct values shares at most half of them with the other.
+    """Find pairs of splits that have few values of a field in common.
 
-    Each tuple consists of the names of the two splits, the values that they share, and the number of distinct values in
-    the split that has fewer.
+    The split with fewer distinct values shares at most half of them with the other split. Each tuple consists of the
+    names of the two splits, the values that they share, and the number of distinct values in the split that has fewer.
     """
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []
@@ -205,7 +212,10 @@ def distance_text(far: Distance) -> str:
 
 
 def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
-    """Describe the difference between two splits by their means, or by the proportions of the code that differ most."""
+    """Describe the difference between two splits.
+
+    Numbers are described by their means. Texts and codes are described by the value whose proportions differ most.
+    """
     fields = [stats.splits[split].fields[name] for split in splits]
     if not far.measure.startswith("Jensen"):
         means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in fields]
@@ -325,7 +335,11 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find groups and times that overlap slightly between splits, and fields for which two splits share no values."""
+    """Find fields whose values are almost separate, or entirely separate, in two splits.
+
+    These are times that overlap slightly, groups of which the splits share at most half, and fields for which the
+    splits share no values.
+    """
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:
             fields = {split: part.fields[name] for split, part in stats.splits.items()}
@@ -536,7 +550,10 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
 
 
 def _unchanging(field: FieldStats, constant: Any) -> str:
-    """Name the constant channels, and their value if they share one."""
+    """Describe which channels are constant.
+
+    If all of these channels have the same value, the text contains it.
+    """
     if field.field.element.is_text or constant.size == 1:
         return f"is always {cut(str(field.top(1)[0][0]), _WIDTH)}."
     which = np.flatnonzero(constant)

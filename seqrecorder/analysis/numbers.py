@@ -61,7 +61,11 @@ class Distribution:
         return None if self.values is None else self.values.size
 
     def add(self, values: NDArray[Any]) -> None:
-        """Count finite values `(n,)` of dtype int64, uint64, float32 or float64, the same dtype in every call."""
+        """Count finite values.
+
+        The values have the shape `(n,)` and the dtype int64, uint64, float32 or float64. Every call must use the same
+        dtype.
+        """
         few = values.dtype.kind != "f" or self.values is None or np.unique(values[: 2 * self.limit]).size <= self.limit
         if self.values is not None and few:
             self._count(*_counted(values))
@@ -97,13 +101,19 @@ class Distribution:
         return every
 
     def _count_buckets(self, every: NDArray[np.int64]) -> None:
-        """Switch to buckets, and add `every`, which holds further counts of all buckets."""
+        """Count buckets instead of values from now on.
+
+        `every` holds further counts of all buckets, which are added.
+        """
         every = self._added_to(every)
         filled = np.flatnonzero(every != 0)
         self.values, self.buckets, self.counts = None, filled.astype(np.uint16), every[filled]
 
     def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the ascending values and their counts; beyond the limit, the values are the middles of buckets."""
+        """Return the values and their counts, in ascending order.
+
+        If there are more distinct values than `limit`, the middles of buckets are returned instead of values.
+        """
         if self.values is not None:
             return self.values.astype(np.float64), self.counts
         keys = _keys_of(self.buckets)
@@ -112,7 +122,11 @@ class Distribution:
         return middles, self.counts
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the smallest value, largest value and count of each bucket, ascending; only valid beyond the limit."""
+        """Return the smallest value, the largest value and the count of each bucket, in ascending order.
+
+        The result is only valid if there are more distinct values than `limit`, so that buckets are counted instead of
+        values.
+        """
         keys = _keys_of(self.buckets)
         ends = np.stack([keys, keys + 1]) << 16
         low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
@@ -148,7 +162,11 @@ class Distribution:
 
 
 def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
-    """Map values to buckets: the upper 16 bits of the nearest float32, changed so that buckets sort like values."""
+    """Map values to the numbers of their buckets.
+
+    The number of a bucket is the upper 16 bits of the nearest float32, changed so that buckets sort in the same order
+    as values.
+    """
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
     keys = (np.ascontiguousarray(narrow).view(np.int32) >> 16).astype(np.int16)
@@ -195,7 +213,11 @@ class Tally:
     error: int = 0
 
     def count(self, values: Mapping[Any, int] | Iterable[Any], total: int) -> None:
-        """Count values, or add a mapping of counts; `total` is the number of values."""
+        """Add values to the counts.
+
+        `values` can also be a mapping from values to their counts. `total` is the number of values, including values
+        that an earlier limit has removed from the mapping.
+        """
         self.counts.update(values)
         self.total += total
         if self.limit is not None and len(self.counts) > self.limit:
@@ -235,7 +257,10 @@ class Texts(Tally):
 
     @property
     def empty(self) -> int:
-        """Number of empty texts; may be too low beyond the limit (see `error`)."""
+        """Number of empty texts.
+
+        It may be too low if rare values have been dropped (see `error`).
+        """
         return self.counts[""] + self.counts[b""]
 
     def add(self, values: Sequence[Any]) -> None:
@@ -293,7 +318,10 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Sum of the numbers, or the rounded product of mean and count if there are too many distinct values."""
+        """Sum of the numbers.
+
+        If there are too many distinct values to count, this is the rounded product of mean and count.
+        """
         values, counts = self.numbers.distributions[0].steps()
         exact = self.numbers.distributions[0].values is not None
         return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)

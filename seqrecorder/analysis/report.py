@@ -61,7 +61,10 @@ _MOST_SPLITS = 8
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, summary: str = "As a table") -> str:
-    """Render a table, collapsed under `summary` unless that is empty; on narrow pages, each row becomes a block."""
+    """Render a table.
+
+    If `summary` is not empty, the table is collapsed under it. On narrow pages, each row becomes a block.
+    """
     head = "".join(f'<th role="columnheader" scope="col">{plain(head)}</th>' for head in heads)
     lines = "".join(
         '<tr role="row">'

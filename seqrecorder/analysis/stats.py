@@ -72,9 +72,10 @@ def by_pieces(
     progress: bool | None,
     alone: bool = False,
 ) -> Iterator[tuple[str, R]]:
-    """Apply a function to pieces of selections in parallel processes; yield each result with the name of its selection.
+    """Apply a function to pieces of selections in parallel processes.
 
-    How selections are divided does not depend on the machine, so sums over the pieces are reproducible to the bit.
+    Each result is yielded with the name of its selection. How selections are divided does not depend on the machine, so
+    sums over the pieces are reproducible to the bit.
 
     Args:
         work: function that takes a selection; worker processes must be able to import it (see `in_processes`).
@@ -102,7 +103,10 @@ def by_pieces(
 
 @attrs.frozen
 class _OnPieces:
-    """Picklable function that applies `work` to pieces of the records of several stores."""
+    """Function that applies `work` to a piece of the records of one of several stores.
+
+    It can be pickled, so worker processes can call it.
+    """
 
     work: Callable[[Selection], Any]
     stores: tuple[RecordStore, ...]
@@ -221,7 +225,10 @@ class FieldStats:
 
     @property
     def by_channel(self) -> bool:
-        """Check whether values have a shape, so that statistics have one entry per channel."""
+        """Check whether statistics have one entry per channel.
+
+        They have one if the values have a shape.
+        """
         return bool(self.field.rest) or self.field.any_size
 
     @property
@@ -231,7 +238,10 @@ class FieldStats:
 
     @property
     def lengths(self) -> Summary | None:
-        """Summary of `sizes`, over records with a value; None for fields without sizes."""
+        """Summary of the sizes of the records that have a value.
+
+        It is None for fields without sizes.
+        """
         return None if self.sizes is None else Summary(self.sizes)
 
     @property
@@ -356,7 +366,10 @@ class FieldStats:
         return self._of(ends)
 
     def native(self, value: Any) -> Any:
-        """Convert a counted element to the field's type; a number out of range becomes the nearest time."""
+        """Convert a counted element to the type of the field.
+
+        If the field contains times, a number out of range becomes the nearest time.
+        """
         element, last = self.field.element, np.iinfo(np.int64).max
         if element.is_time:
             return np.array(min(max(value, -last), last), np.int64).view(element.numpy)[()]
@@ -418,7 +431,10 @@ class FieldStats:
         return _as_array(values) * scale + center
 
     def _center_and_scale(self, other: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
-        """Compute the mean and scale of each channel, taking those of `other` for a channel without finite values."""
+        """Compute the mean and the scale of each channel.
+
+        For a channel without finite values, those in `other` are used. If `other` is None, such a channel is an error.
+        """
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
         std = np.atleast_1d(self.std)
@@ -485,7 +501,10 @@ class FieldStats:
         return html_table(self.name, ("", *HEADS[1:]), rows) + self._drawn(named)
 
     def _drawn(self, splits: Mapping[str, FieldStats]) -> str:
-        """Draw the histograms of the values by split, or return an empty string for texts and times."""
+        """Draw the histograms of the values by split.
+
+        The result is an empty string for texts, for times, and for fields without values.
+        """
         whole = self.whole
         if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
             return ""
@@ -493,7 +512,11 @@ class FieldStats:
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
 
     def binned(self, splits: Mapping[str, FieldStats]) -> tuple[Any, dict[str, Any]]:
-        """Bin the numbers of all channels; return the bin edges and, for each split with values, the shares of bins."""
+        """Compute a histogram of the numbers of all channels for each split.
+
+        The first result contains the edges of the bins, which all splits share. The second maps each split with values
+        to the shares of its bins.
+        """
         edges = edges_of(self.whole, is_whole=self.field.element.numpy.kind in "iu")
         parts = {name: part.whole for name, part in splits.items() if np.any(part.count)}
         return edges, {name: shares_of(part, edges) for name, part in parts.items()}
@@ -553,7 +576,10 @@ class Stats:
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Look up the statistics of a field: of the split `train` if a dataset has it, otherwise of all records."""
+        """Look up the statistics of a field.
+
+        If a dataset has a split `train`, they cover this split. Otherwise, they cover all records.
+        """
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
         return attrs.evolve(self._default.fields[field.name], splits=splits)
@@ -612,14 +638,18 @@ class Stats:
         return attrs.evolve(self, records=self.records + other.records, of_selection=either, **sums)
 
     def normalizers(self) -> dict[str, Stats]:
-        """Map the name of each float field that is not sparse to these statistics, for `read(..., normalize=...)`."""
+        """Map the name of each float field to these statistics, for `read(..., normalize=...)`.
+
+        Sparse fields are left out.
+        """
         dense = [each for each in self.schema.fields if each.sparse is None]
         return {each.name: self for each in dense if each.element.name in _FLOATS}
 
     def field_map(self, field: Field) -> FieldMap:
-        """Build the graph function that normalizes a field, by the statistics of each record's group if there are any.
+        """Build the graph function that normalizes a field.
 
-        A channel without finite values in a group is normalized by the statistics of all groups together.
+        If the statistics are grouped by a field, each record is normalized by the statistics of its group. A channel
+        without finite values in a group is normalized by the statistics of all groups together.
 
         Raises:
             OptionError: the field is not numeric, its channels differ from those of the statistics, a channel has no
@@ -779,7 +809,10 @@ def _state(part: Any) -> Any:
 
 
 def _restored(empty: Any, state: Any) -> Any:
-    """Restore statistics from the output of `_state`; `empty` has the same structure without values."""
+    """Restore statistics from the output of `_state`.
+
+    `empty` contains statistics of no values that have the same structure.
+    """
     if attrs.has(type(empty)):
         return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
     if isinstance(empty, Counter):

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:
-    """Plan `Pad`, `Bucket`, `TokenBudget` and `Pack` for a selection, with batches of similar size.
+    """Plan the batches of a selection with `Pad`, `Bucket`, `TokenBudget` and `Pack`.
+
+    The options of each strategy are chosen so that its batches have a similar size. `Pack` is left out if the selection
+    has feature lists that cannot be packed.
 
     Args:
         selection: records to plan for.
@@ -194,7 +197,10 @@ def survey(
 def _survey_records(
     facts: Survey, splits: Mapping[str, Selection], bar: Progress
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Read all records; map each split to the ascending positions and the digests of its readable records."""
+    """Read all records of the splits, and add what they contain to `facts`.
+
+    The result maps each split to the ascending positions of its readable records, and to the digests of these records.
+    """
     store = rows_of(next(iter(splits.values()))).store
     schema, decoder = store.schema, store.decoder(None)
     lengths = Counter[int]()
@@ -230,7 +236,10 @@ def _usual(lengths: Mapping[int, int]) -> int:
 def _readable(
     store: RecordStore, decoder: RecordDecoder, positions: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], list[bytes], dict[str, Column]]]:
-    """Yield positions with the bytes and columns of their records, shard by shard, leaving out unreadable records."""
+    """Yield the positions, bytes and columns of readable records, in chunks and shard by shard.
+
+    Unreadable records are left out. In a compressed shard, these are all records from the first unreadable chunk on.
+    """
     files, rows = store.order.find(positions)
     for number, here in store.by_shard(files, rows):
         own, again, size = store.forward(), store.forward(), store.window(_CHUNK)

@@ -41,9 +41,10 @@ def count_tokens(
     prune: int | None,
     progress: bool | None = None,  # noqa: FBT001 - see `sr.write`
 ) -> tuple[list[tuple[Any, int]], int]:
-    """Count tokens; return pairs of token and count, the most frequent first, and the total count.
+    """Count the tokens of a source.
 
-    Ties are broken by the order of the tokens.
+    The result is a list of pairs of token and count, the most frequent first, and the total count. Ties are broken by
+    the order of the tokens.
 
     Args:
         source: dataset, selection, or mapping from names to selections; or, without `field`, tokens or sequences of
@@ -232,7 +233,9 @@ def _as_tokens(tokens: Iterable[Any]) -> tuple[Any, ...]:
 
 @attrs.frozen(eq=False, repr=False)
 class Vocabulary:
-    """Ids for tokens: text, bytes or whole numbers, such as words, characters, tags and labels.
+    """Mapping from tokens to ids, and back.
+
+    Tokens are text, bytes or whole numbers, such as words, characters, tags and labels.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -467,7 +470,9 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Compute the share of known tokens: a `Coverage` for each split, or a single one for plain tokens.
+        """Compute the share of tokens that are in the vocabulary.
+
+        The result maps each split to its `Coverage`. For plain tokens, it is a single `Coverage`.
 
         Args:
             source: dataset, selection or tokens, as in `build`.
@@ -487,7 +492,9 @@ class Vocabulary:
     # In TensorFlow --------------------------------------------------------------------------------------------------
 
     def lookup(self) -> Any:
-        """Build the Keras layer that maps tokens to ids; it is saved with the model.
+        """Build the Keras layer that maps tokens to ids.
+
+        The layer is saved together with the model that contains it.
 
         Raises:
             OptionError: the vocabulary has `pieces`, or bytes that are not UTF-8.
@@ -497,7 +504,10 @@ class Vocabulary:
         return self._layer(invert=False)
 
     def inverse(self) -> Any:
-        """Build the Keras layer that maps ids to tokens; it is saved with the model."""
+        """Build the Keras layer that maps ids to tokens.
+
+        The layer is saved together with the model that contains it.
+        """
         return self._layer(invert=True)
 
     def _layer(self, *, invert: bool) -> Any:

@@ -112,7 +112,10 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
-    """Find what splits share; any finding makes the exit code 1."""
+    """Find what splits share.
+
+    If anything is found, the exit code is 1.
+    """
     import seqrecorder as sr
 
     quieten_tensorflow()

@@ -61,7 +61,10 @@ def shape(text: str) -> tuple[str, Any]:
 
 
 def records(text: str) -> int | None:
-    """Parse a number of records, or `all`, which becomes None."""
+    """Parse the number of records from an argument.
+
+    The argument `all` becomes None.
+    """
     return None if text == "all" else positive(text)
 
 
@@ -169,9 +172,11 @@ def load_class(name: str | None) -> Any:
 
 
 def quieten_tensorflow() -> None:
-    """Import TensorFlow without its start-up messages, unless it is imported already or the user has set `LOG_LEVEL`.
+    """Import TensorFlow without its start-up messages.
 
-    The setting applies to this process and its children. Errors are still raised as exceptions.
+    The messages are switched off by the environment variable in `LOG_LEVEL`, so child processes do not print them
+    either. Nothing happens if TensorFlow is already imported, or if the user has set another level. Errors are still
+    raised as exceptions.
     """
     if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
         return

@@ -59,7 +59,10 @@ def _nowhere() -> TextIO:
 
 
 def _drop_output() -> None:
-    """Redirect standard output to the null device, so that flushing the rest at exit does not fail again."""
+    """Redirect standard output to the null device.
+
+    Otherwise, Python would flush the rest of the output at exit, and fail again.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -54,7 +54,10 @@ def show_result(document: Any, text: str, code: int = 0, *, as_json: bool) -> in
 
 
 def to_json(value: Any) -> str:
-    """Serialize a document as ASCII JSON; NaN and infinities become strings, and bytes `{"base64": ...}`."""
+    """Serialize a document as JSON with only ASCII characters.
+
+    NaN and infinities become strings. Bytes become an object `{"base64": ...}`.
+    """
     text = json.dumps(_plain(value), indent=1, allow_nan=False)
     return text.replace("\x7f", "\\u007f")  # the one control character that JSON does not escape
 
@@ -141,7 +144,10 @@ def verification_summary(report: VerifyReport) -> dict[str, Any]:
 
 
 def salvage_summary(salvage: Salvage) -> dict[str, Any]:
-    """Convert the result of a salvage to the document of `salvage --json`; unknown numbers are -1."""
+    """Convert the result of a salvage to the document of `salvage --json`.
+
+    A number that is unknown is -1 in the document.
+    """
     totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
     return {**totals, **_plain(salvage)}
 
@@ -226,7 +232,10 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _groups(manifest: Manifest) -> list[str]:
-    """Return a list with a table of the lengths by alignment group, or an empty list if there is only one group."""
+    """Format a table of the lengths by alignment group, as a list of one text.
+
+    The list is empty if there is only one group.
+    """
     rows = [
         (name, group, *_shown_lengths(lengths))
         for name, groups in _lengths_by_group(manifest).items()

@@ -21,7 +21,10 @@ _FORM = re.compile(r"(?P<splits>[^\[\]]*)(?:\[(?P<places>[-+:,\d\s]*)\])?")
 
 
 def add_selection_options(parser: argparse.ArgumentParser, *, keys: bool = True) -> None:
-    """Add the options that select records; without `keys`, a command may define `--key` differently."""
+    """Add the options that select records to a command.
+
+    If `keys` is false, the option `--key` is left out, so that the command can define it differently.
+    """
     group = parser.add_argument_group("selected records of a dataset")
     ranges = "splits and positions in them: train, train,eval, 'train[:100]', '[::10]', 'eval[3,-1]'; may be repeated"
     add(group, "--select SPLIT[RANGE] ...", ranges)

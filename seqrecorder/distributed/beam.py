@@ -1,7 +1,7 @@
-"""Writing and reading datasets with Apache Beam; needs `pip install apache-beam`.
+"""Writing and reading datasets with Apache Beam.
 
-Workers encode the records, and assign each of them to a shard by a hash of its bytes. Each shard is one part, which
-Beam may write several times; the last step commits the parts.
+This module needs `pip install apache-beam`. Workers encode the records, and assign each of them to a shard by a hash of
+its bytes. Each shard is one part. Beam may write a part several times, so only the last step commits the parts.
 """
 
 from __future__ import annotations

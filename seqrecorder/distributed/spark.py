@@ -1,7 +1,8 @@
-"""Writing and reading datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
+"""Writing and reading datasets with Spark.
 
-Executors encode the records, and assign each of them to a shard by a hash of its bytes. Spark sorts each shard by this
-hash. Each shard is one part, which Spark may write several times; the driver commits the parts.
+This module needs `pip install pyspark pyarrow` and a Java runtime. Executors encode the records, and assign each of
+them to a shard by a hash of its bytes. Spark sorts each shard by this hash. Each shard is one part. Spark may write a
+part several times, so only the driver commits the parts.
 """
 
 from __future__ import annotations
@@ -119,7 +120,10 @@ def write(
 def _encoding(
     frame: Any, encoder: PieceEncoder, shards: int, by: tuple[str, ...], order: tuple[str, ...]
 ) -> tuple[Any, Any]:
-    """Check and sort a data frame; return it with the function that encodes its batches.
+    """Prepare a data frame for encoding.
+
+    The columns are checked. If `by` is not empty, the rows of each group are collected and sorted. The result is the
+    data frame, and the function that encodes its batches.
 
     Raises:
         OptionError: the columns do not match the fields.

@@ -122,7 +122,10 @@ def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
 
 
 def _in_order(part: Any, names: list[str]) -> list[Any]:
-    """List the parts in the order of the outputs; a single part applies to all outputs."""
+    """List the part for each output, in the order of the outputs.
+
+    A single part applies to all outputs.
+    """
     if isinstance(part, Mapping):
         return [part[name] for name in names]
     return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)
@@ -149,7 +152,11 @@ def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int
 
 
 def _entries(name: str, output: Any, target: Any, weights: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Select the targets, outputs and weights of the real steps or records, with one row per step or record."""
+    """Select the real steps or records of one output.
+
+    The results are the targets, the outputs and the weights, with one row per step or record. Padding has the weight 0
+    and is left out.
+    """
     if hasattr(target, "row_lengths"):
         import tensorflow as tf
 

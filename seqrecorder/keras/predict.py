@@ -164,7 +164,13 @@ def predict(
 
 
 def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
-    """Return the strategy; raise `OptionError` unless its batches can be reassembled into records."""
+    """Check that batches can be reassembled into records, and return the strategy.
+
+    A number becomes `Pad`.
+
+    Raises:
+        OptionError: the batches cannot be reassembled, or there is an option that `predict` does not accept.
+    """
     for name in ("fields", "targets", "weights", "index_name", "epochs", "oversample"):
         if name in options:
             raise OptionError(f"predict: leave {name} out; give inputs, and in keep= what comes with predictions")
@@ -185,9 +191,10 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Map each alignment group to the name of its lengths, and list the names that order the pieces of a record.
+    """Find the names of the values that identify the pieces of a record.
 
-    In packed rows, segment numbers replace lengths.
+    The first result maps each alignment group to the name of its lengths or, in packed rows, of its segment numbers.
+    The second result lists the names of the values that order the pieces.
     """
     if isinstance(batch, Pack):
         ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
@@ -219,14 +226,21 @@ def _is_one(inputs: Any) -> bool:
 
 
 def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str], rates: Mapping[str, Any]) -> dict[str, int]:
-    """Map each alignment group, including those that inputs follow at a rate, to its number of padded steps."""
+    """Map each alignment group to its number of padded steps.
+
+    This includes groups that have no input themselves, but are followed by inputs at a rate.
+    """
     parts = {0: features} if _is_one(inputs) else features
     own = {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
     return {followed: own[group] // rate for group, (followed, rate) in rates.items()} | own
 
 
 def _gives_steps(model: Any, names: Any, features: Any, of_inputs: Mapping[Any, str]) -> bool:
-    """Check whether the output can have steps: not if its second dimension is fixed while that of an input varies."""
+    """Check whether the output of a model can have steps.
+
+    It cannot have any if its second dimension is fixed while that of an input varies. If the dimensions are unknown,
+    the result is True.
+    """
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or not outputs:  # a subclassed model or a function
         is_dict = isinstance(features, Mapping)
@@ -266,7 +280,9 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 
 @attrs.frozen
 class _Kept:
-    """Fields to return with predictions, read as targets because targets are never normalized.
+    """Fields to return with predictions.
+
+    They are read as targets, because targets are never normalized.
 
     Attributes:
         fields: for each kept name, its field or a field with the same steps; None for lengths, for example.
@@ -311,7 +327,11 @@ class _Kept:
         return cls(fields, groups, ahead, masks)
 
     def stored(self, targets: Sequence[Any]) -> list[Any]:
-        """Convert the targets (the kept values, followed by their masks) to the kept values as stored in records."""
+        """Restore the kept values to the form in which they are stored in records.
+
+        `targets` contains the kept values, followed by their masks. Values that a mask marks as missing become NaN
+        again.
+        """
         values = dict(zip([*self.fields, *self.masks.values()], targets, strict=True))
         stored = {name: self._stored(name, values[name]) for name in self.fields}
         for name, mask in self.masks.items():
@@ -320,7 +340,10 @@ class _Kept:
         return list(stored.values())
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert values to their form in records: to times or `str`, and without the axis added for losses."""
+        """Convert the values of one name to the form in which they are stored in records.
+
+        Times and `str` get back their own types, and the axis that was added for losses is removed.
+        """
         field = self.fields[name]
         if field is None:
             return values
@@ -333,7 +356,9 @@ class _Kept:
         return values
 
     def blank(self, values: list[Any], lengths: Mapping[str, Any], ahead: Any, *, front: bool) -> list[Any]:
-        """Fill missing steps of windows and horizons with NaN or NaT, for dtypes that have one of them.
+        """Replace the padding of windows and horizons by NaN or NaT.
+
+        Only feature lists of floats and times are changed, because other dtypes have neither NaN nor NaT.
 
         Args:
             values: the kept values, `(B, T, ...)`.
@@ -352,7 +377,11 @@ class _Kept:
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
-        """Build the dictionary of a record; `once` reduces context fields, repeated for each window, to one value."""
+        """Build the dictionary of a record from its prediction and its kept values.
+
+        A context field has been repeated for each window. If `once` is true, only its first value is kept, or None if
+        there are no windows.
+        """
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
             first = once and field is not None and not field.is_list
@@ -361,9 +390,10 @@ class _Kept:
 
 
 def caller_of(model: Any) -> Callable[[Any], tuple[Any, Any]]:
-    """Build a function that maps a batch of inputs, ragged or not, to a model's outputs and the sum of its losses.
+    """Build a function that calls a model on a batch of inputs.
 
-    With TensorFlow, the call is traced, because a recurrent model takes ten times as long when run eagerly.
+    The inputs may be ragged. The function returns the outputs of the model and the sum of its losses. With TensorFlow,
+    the call is traced, because a recurrent model takes ten times as long when run eagerly.
     """
     is_tensorflow = keras.backend.backend() == "tensorflow"
 

@@ -78,7 +78,9 @@ class SavedStates:
         self.directory, self.keep = directory, keep
 
     def save(self, state: TrainingState, values: list[Any], more: Callable[[Path], None]) -> None:
-        """Write a state, then remove the oldest states, except the last `keep` ones.
+        """Write a state, and remove the oldest states.
+
+        The last `keep` states remain.
 
         Args:
             state: the state, stored as JSON.
@@ -113,7 +115,10 @@ class SavedStates:
                 shutil.rmtree(old.rename(self.directory / f"{_UNFINISHED}{old.name}"))
 
     def last(self) -> tuple[TrainingState, list[Any], Path] | None:
-        """Load the last state, the arrays of its variables, and its directory; return None if there is no state.
+        """Load the last state.
+
+        The result consists of the state, the arrays of its variables, and its directory. It is None if there is no
+        state.
 
         Raises:
             OptionError: the state is damaged, or was saved by another version of seqrecorder.
@@ -246,7 +251,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Add the restored metrics to the logs, in case no batch of the epoch was left to run."""
+        """Add the restored metrics to the logs of the epoch.
+
+        Keras has no metrics to log if no batch of the epoch was left to run.
+        """
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}
@@ -284,7 +292,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
                 self._save()
 
     def _follow(self, iterator: Any) -> bool:
-        """Note the current iterator; return True if it is a new one."""
+        """Remember the iterator that Keras uses now.
+
+        The result is True if it is a new one. In this case, no batches have been taken from it yet.
+        """
         if iterator is self._iterator:
             return False
         self._iterator, self._progress.taken = iterator, 0
@@ -330,7 +341,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     # Restoring
 
     def _restore(self, state: TrainingState, values: list[Any], directory: Path) -> None:
-        """Restore the data, then the model; metrics and history follow when the epoch begins."""
+        """Restore the data and the model from a state.
+
+        The data comes first, because a batch of it may be needed to build the model. The values of the metrics and the
+        history are restored later, when the epoch begins.
+        """
         asked = self.params["epochs"]
         ended = asked <= (state.epoch if state.finished is None else state.finished)
         if ended:
@@ -350,7 +365,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self.model._initial_epoch = asked if ended else state.epoch  # noqa: SLF001
 
     def _go_to(self, state: TrainingState, directory: Path) -> Any:
-        """Advance the data to the remaining steps of the epoch; return a batch if one was read on the way."""
+        """Advance the data to the first step of the epoch that is not completed.
+
+        If this reads batches, one of them is returned, so that the model can be built from it. Otherwise, the result is
+        None.
+        """
         seen = None
         # Create the iterators of the earlier epochs, too, because each one draws the order of its epoch.
         for _ in range(state.first_epoch, state.epoch):
@@ -422,7 +441,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
 @attrs.define
 class _Progress:
-    """Position of a training run: epoch, completed batches, first epoch, and batches taken from the iterator."""
+    """Position of a training run.
+
+    The attributes have the same meaning as those of `TrainingState`. `first_epoch` is None before the first epoch
+    begins.
+    """
 
     epoch: int = 0
     batch: int = 0

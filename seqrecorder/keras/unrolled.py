@@ -87,7 +87,10 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
 
     @property
     def weights(self) -> list[Any]:
-        """Weights of the layer, without the states, whose shapes depend on the number of slots."""
+        """Weights of the layer.
+
+        The states are left out, because their shapes depend on the number of slots.
+        """
         weights: list[Any] = self.layer.weights
         return weights
 
@@ -95,7 +98,10 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         """Save nothing: the wrapped layer saves its weights."""
 
     def load_own_variables(self, store: Any) -> None:
-        """Load nothing; ignore states that an earlier version saved."""
+        """Load nothing, as the layer has no variables of its own to restore.
+
+        States that an earlier version saved are ignored.
+        """
 
     def call(self, x: Any, reset: Any, mask: Any = None, training: Any = None) -> Any:
         """Run the layer, starting from the state at the end of the last call."""
@@ -162,7 +168,9 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
 
 
 def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
-    """Set the states of a model's `Unrolled` layers to those from `get_states`; the number of slots may differ.
+    """Set the states of a model's `Unrolled` layers to those from `get_states`.
+
+    The model may have more slots than the model from which the states come.
 
     Args:
         model: a model whose layers have the same names.

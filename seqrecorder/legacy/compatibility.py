@@ -53,7 +53,9 @@ def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:
-    """Concatenate tensors; the axis can also be the first argument, as before TensorFlow 1.0.
+    """Concatenate tensors, with the arguments in either order.
+
+    Before TensorFlow 1.0, the axis was the first argument.
 
     Args:
         values: the tensors; or, in the old order, the axis.
@@ -67,7 +69,9 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
 
 
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **named: Any) -> Any:
-    """Split a tensor; the axis can also be the first argument, as before TensorFlow 1.0.
+    """Split a tensor, with the arguments in either order.
+
+    Before TensorFlow 1.0, the axis was the first argument.
 
     Args:
         value: the tensor; or, in the old order, the axis.
@@ -83,7 +87,9 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **name
 
 
 def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
-    """Resize images; height and width can also be two arguments, as before TensorFlow 1.0.
+    """Resize images to a size that is given by one argument or by two.
+
+    Before TensorFlow 1.0, height and width were separate arguments.
 
     Args:
         images: a tensor `(h, w, c)` or `(b, h, w, c)`.
@@ -130,7 +136,10 @@ class Absent(type):
         return Absent.named(f"{cls._path}.{name}", cls._why)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        """Raise `AttributeError`; if used as a decorator, return a function that raises it when called."""
+        """Raise `AttributeError`.
+
+        If the name is used as a decorator, the decorated function raises the error when it is called.
+        """
         if len(arguments) == 1 and not named and isinstance(arguments[0], types.FunctionType):
             return functools.wraps(arguments[0])(lambda *_, **__: cls._raise())
         return cls._raise()
@@ -244,7 +253,10 @@ def _does_nothing(*_: Any, **__: Any) -> None:
 
 
 def _reset_default_graph() -> None:
-    """Reset the default graph, except inside `with graph.as_default():`, where the graph is new anyway."""
+    """Reset the default graph.
+
+    Inside `with graph.as_default():`, where the graph is new anyway, nothing happens.
+    """
     import tensorflow as tf
 
     with contextlib.suppress(AssertionError):

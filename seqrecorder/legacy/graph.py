@@ -57,7 +57,10 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """List with the tensor that decides whether an element is enqueued, or an empty list if every element is."""
+        """Tensor that decides whether an element is enqueued, as a list of one tensor.
+
+        The list is empty if every element is enqueued.
+        """
         return [] if self.keep is None else [self.keep[0]]
 
 
@@ -82,7 +85,14 @@ def through_identities(tensor: Any) -> Any:
 
 
 def source_of(tensor: Any) -> Any:
-    """Return the queue or reader operation behind a handle; raise `LiftError` for any other tensor."""
+    """Return the queue or reader operation behind a handle.
+
+    Operations of one type that have the same shared name are the same queue or reader, so the first of them is
+    returned.
+
+    Raises:
+        LiftError: the tensor is no handle of a queue or reader.
+    """
     op = through_identities(tensor).op
     if op.type in QUEUES or op.type in READERS:
         name = op.get_attr("shared_name")
@@ -123,7 +133,10 @@ def location_in(frames: Sequence[Any]) -> str | None:
 
 
 def user_frame(frames: Sequence[Any]) -> Any:
-    """Return the innermost frame with known source outside this package and TensorFlow, or None if there is none."""
+    """Return the innermost frame of user code, outside this package and TensorFlow.
+
+    Frames whose source is unknown are skipped. The result is None if no frame is left.
+    """
     outside = (frame for frame in reversed(frames) if not frame.filename.startswith(packages()))
     return next((frame for frame in outside if linecache.getlines(frame.filename)), None)
 
@@ -136,7 +149,10 @@ def packages() -> tuple[str, str]:
 
 
 def _component(component: Any) -> Any:
-    """Return the sparse tensor behind a component that `tf.train.batch` serialized, or another component unchanged."""
+    """Return the sparse tensor behind a component that `tf.train.batch` serialized.
+
+    Any other component is returned unchanged.
+    """
     tensor = through_identities(component)
     if tensor.op.type == "ExpandDims":
         tensor = through_identities(tensor.op.inputs[0])
@@ -163,7 +179,9 @@ class Runners:
             self._add(runner)
 
     def feeds(self, queue: Any) -> list[Feed]:
-        """Return the feeds of a queue, which has at least one.
+        """Return the feeds of a queue.
+
+        The list is never empty, because a queue without feeds raises an error.
 
         Raises:
             LiftError: no queue runner fills the queue, or one fills it from Python code.
@@ -276,7 +294,10 @@ _Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
 
 
 def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
-    """List the enqueues `(components, many, keep)` that an operation triggers, and the other operations it triggers."""
+    """List the enqueues into a queue that an operation triggers, each as `(components, many, keep)`.
+
+    The second result lists the other operations that it triggers.
+    """
     puts: list[_Enqueue] = []
     after: list[Any] = []
     seen, stack = {op}, [op]
@@ -298,7 +319,10 @@ def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
 
 
 def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
-    """Yield the enqueues in the branches of an `If`, which `tf.train.maybe_batch` creates for `keep_input`."""
+    """Yield the enqueues into a queue that are made in the branches of an `If` operation.
+
+    `tf.train.maybe_batch` creates such an operation for its argument `keep_input`.
+    """
     arguments = op.inputs[1:]
     if not any(_leads_to(tensor, queue) for tensor in arguments):
         return
@@ -324,7 +348,11 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def sources_of(pull: Any) -> list[Any]:
-    """List the sources of a pull: a queue, a reader and its queue of files, or a dataset operation itself."""
+    """List the sources of a pull.
+
+    These are a queue for a dequeue operation, and a reader and its queue of files for a read operation. A registered
+    dataset operation is its own source.
+    """
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 

@@ -122,14 +122,18 @@ def datasets_of(graph: Any) -> Mapping[str, Lifted]:
 
 
 def register(op: Any, lifted: Lifted) -> None:
-    """Register an operation as a source, which outputs the flattened elements of a dataset."""
+    """Register an operation as a source of elements for later lifts.
+
+    The outputs of the operation are the flattened elements of a dataset.
+    """
     _DATASETS.setdefault(op.graph, {})[op.name] = lifted
 
 
 def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -> None:
-    """Check that no other tensors were lifted from the same sources, and remember these tensors.
+    """Check that no other tensors were lifted from the same sources.
 
-    Users of one queue share its elements, but every lifted dataset yields all of them.
+    These tensors are then remembered for later checks. Operations that take from one queue share its elements, but
+    every lifted dataset yields all of them.
 
     Raises:
         LiftError: other tensors were lifted from one of the sources before.

@@ -235,7 +235,12 @@ def _check_seeds(graph: Any, outside: int) -> None:
 
 
 def call_function(input_fn: Callable[[], Any]) -> Any:
-    """Call an input function in the current graph, and explain errors about names and variables that it cannot use."""
+    """Call an input function in the current graph.
+
+    Raises:
+        LiftError: the function uses a name of TensorFlow 1 that TensorFlow 2 lacks, or a variable or tensor that was
+            made outside of the function.
+    """
     try:
         return input_fn()
     except AttributeError as error:

@@ -61,7 +61,10 @@ def count_rows(feed: Feed) -> int | str:
 
 
 def explain_order(section: Section) -> str | None:
-    """Explain why the order of a producer changed between runs; return None if it did not."""
+    """Explain why the order of a producer changed between runs.
+
+    The result is None if the order did not change.
+    """
     for op in () if section.pulls else section.shuffles:
         if not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1) and seeds(op) == (0, 0):
             return f"{op.type} {op.name!r} has no seed"
@@ -69,7 +72,9 @@ def explain_order(section: Section) -> str | None:
 
 
 def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
-    """Explain why random values in elements changed between runs; return None if they did not.
+    """Explain why random values in elements changed between runs.
+
+    The result is None if the values did not change.
 
     Args:
         sections: the sections that compute the elements.

@@ -119,7 +119,10 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool, small: int =
     import tensorflow as tf
 
     def keyed_lines(lines: Any, number: Any) -> Any:
-        """Drop header lines and add keys; `number` lines of the file precede `lines`."""
+        """Drop header lines from a block of lines, and add keys if `keyed` is true.
+
+        `number` is the number of lines that precede the block in the file.
+        """
         first = tf.minimum(tf.maximum(skip_header_lines - number, 0), tf.size(lines, tf.int64))
         if not keyed:
             return lines[first:]
@@ -145,7 +148,11 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool, small: int =
 
 
 def _split(text: Any, last: Any) -> tuple[Any, Any]:
-    """Split text into complete lines and a remainder; the end of the `last` block completes its line."""
+    """Split text into complete lines and a remainder.
+
+    If `last` is true, the text ends the file. A remainder then also counts as a line, unless it is empty or a lone
+    carriage return.
+    """
     import tensorflow as tf
 
     # `tf.strings.split` of a scalar, without the ragged tensor in between, which takes long to trace.
@@ -156,7 +163,10 @@ def _split(text: Any, last: Any) -> tuple[Any, Any]:
 
 
 def _blocks_of(path: Any, size: int) -> Any:
-    """Yield a file in blocks of `size` bytes, each as `(block, False)`, and finally the end marker `("", True)`."""
+    """Build a dataset of the blocks of a file, each of `size` bytes, except that the last may be smaller.
+
+    Elements are `(block, False)`, followed by the end marker `("", True)`.
+    """
     import tensorflow as tf
 
     def join(characters: Any) -> Any:
@@ -272,7 +282,10 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
 
 
 def records_of(path: Any, compression: str = "", *, keyed: bool) -> Any:
-    """Read one file like `tf_records`, but from a path tensor, and with optional keys (which are slow to build)."""
+    """Read the records of one TFRecord file, whose path can be a tensor.
+
+    If `keyed` is true, elements are `(key, record)`. Otherwise, they are only records, because keys are slow to build.
+    """
     import tensorflow as tf
 
     if not keyed:
@@ -394,7 +407,10 @@ _OF_ONE_FILE: dict[Any, Callable[..., Any]] = {tf_records: records_of, text_line
 
 
 def options_of(reader: Any) -> dict[str, Any]:
-    """Return the arguments that make a function of this module read like a reader, leaving out default values."""
+    """Return the arguments for the function of this module that replaces a reader.
+
+    Arguments with default values are left out.
+    """
     options = {name: reader.get_attr(attribute) for name, attribute in _READERS[reader.type][1].items()}
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in options.items() if value}
 
@@ -407,9 +423,10 @@ def call_of(reader: Any, files: str) -> str:
 
 
 def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
-    """Translate a reader to a function from a path to a dataset of `(key, value)`.
+    """Build the function that reads one file as a `tf.data.Dataset` in place of a TensorFlow 1 reader.
 
-    Without `keyed`, keys that are slow to compute are left out, so the dataset of such a reader has only values.
+    The function takes the path of the file. Elements of the dataset are `(key, value)`. If `keyed` is false, readers
+    whose keys are slow to compute yield only values.
     """
     read, options = _READERS[reader.type][0], options_of(reader)
     if read in _OF_ONE_FILE:

@@ -70,7 +70,10 @@ def check_script(script: str) -> Path:
 
 
 def traceback_in(script: str, error: BaseException) -> str | None:
-    """Format the traceback of an error, starting at the script; return None if no frame belongs to the script."""
+    """Format the traceback of an error, starting at the script.
+
+    The result is None if no frame belongs to the script.
+    """
     here = error.__traceback__
     while here is not None and here.tb_frame.f_code.co_filename != script:
         here = here.tb_next

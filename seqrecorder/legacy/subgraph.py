@@ -1,4 +1,8 @@
-"""Sections of a TensorFlow 1 graph between two sources, run inside `tf.data`, and the state of the graph."""
+"""Sections of a TensorFlow 1 graph, and the state of the graph.
+
+A section consists of the operations that compute tensors from the elements of sources, such as those between two
+queues. Sections are run inside `tf.data`.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +182,10 @@ def cut_section(
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Check whether sections share no source; those with several or different pulls may share queues of file names."""
+    """Check whether sections take their elements from different sources.
+
+    Sections with several pulls, or with different pulls, also pass if they share only queues of file names.
+    """
     taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
     own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]
     kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
@@ -199,7 +206,10 @@ def tensors_of(target: Any) -> tuple[Any, ...]:
 
 
 def slot_of_take(op: Any) -> Any:
-    """Return the pulled tensor that contains the serialized sparse tensors of an operation in `takes`."""
+    """Return the pulled tensor behind an operation that restores sparse tensors.
+
+    The tensor contains the sparse tensors in serialized form. The operation is one of a section's `takes`.
+    """
     tensor = through_identities(op.inputs[0])
     if tensor.op.type == "Squeeze":
         tensor = through_identities(tensor.op.inputs[0])
@@ -267,7 +277,10 @@ def _store(target: Any, computed: Mapping[str, Any]) -> Any:
 
 
 def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the operations of a section into the current graph; return the wanted tensors by name."""
+    """Copy the operations of a section into the current graph.
+
+    The result maps the name of each wanted tensor to its copy.
+    """
     import tensorflow as tf
 
     if not section.inner:
@@ -368,7 +381,10 @@ class State:
             self._session = None
 
     def _initial(self, op: Any) -> Any:
-        """Return the initial value of a variable; `op` is the variable or the operation that reads it."""
+        """Return the initial value of a variable.
+
+        `op` is either the variable or the operation that reads it.
+        """
         import tensorflow as tf
 
         if op.name not in self._values:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
-    """Switch to eager execution and TensorFlow 2 behaviour, even inside a graph or after a script disabled them."""
+    """Switch to eager execution and to the behaviour of TensorFlow 2.
+
+    This also works inside a graph, and after a script has disabled them.
+    """
     from tensorflow.python.eager import context  # not public; `tf.init_scope` would not leave a `tf.Graph`
 
     with context.eager_mode(), _switched(first=False):

@@ -97,7 +97,10 @@ class Translation:
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
-        """Build the `tf.data.Dataset` of the tensors: a tuple of their values for each run."""
+        """Build the `tf.data.Dataset` of the values of the tensors.
+
+        Each element is a tuple of the values of all tensors in one run.
+        """
         self._returned = {part.name for tensor in tensors for part in tensors_of(tensor)}
         section = self._cut(tensors)
         if not section.pulls:
@@ -118,7 +121,10 @@ class Translation:
         return section
 
     def _section(self, section: Section, user: str, threads: int) -> Any:
-        """Build the dataset of a section: a tuple of its results for each run."""
+        """Build the dataset of a section.
+
+        Each element is a tuple of the results of one run of the section.
+        """
         import tensorflow as tf
 
         limit = self._state.limit(section)
@@ -141,7 +147,10 @@ class Translation:
         return _map(pulled, run, [section], parallel)
 
     def _repeat(self, section: Section, times: Any) -> Any:
-        """Build the dataset of a section without pulls: its results for each element of `times`."""
+        """Build the dataset of a section that pulls from no source.
+
+        The dataset has one element for each element of `times`: a tuple of the results of the section.
+        """
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
             return _map(times, lambda _: tuple(run_section(section, [], self._state)), [section])
@@ -160,7 +169,10 @@ class Translation:
     # Sources ----------------------------------------------------------------------------------------------
 
     def _pull(self, pull: Any, user: str) -> Any:
-        """Build the dataset of a pull, whose elements are tuples, or single values if the keys are unused."""
+        """Build the dataset of the elements of a pull.
+
+        Elements are tuples. A pull from a reader has single values if its keys are not used and are slow to compute.
+        """
         if pull.name in self._datasets:
             return self._take(pull, user, pull.name, lambda: self._pull_dataset(pull))
         source = source_of(pull.inputs[0])
@@ -176,7 +188,9 @@ class Translation:
         return contents
 
     def _take(self, source: Any, user: str, pull: str, make: Callable[[], Any]) -> Any:
-        """Return the elements of a source for one of its users: all of them, or every n-th for n users.
+        """Return the elements of a source for one of its users.
+
+        A single user gets all elements. If there are n users, each of them gets every n-th element.
 
         Args:
             source: a queue, a reader, or a registered dataset operation.
@@ -225,7 +239,10 @@ class Translation:
         return contents
 
     def _read(self, pulls: Sequence[Any], user: str) -> Any:
-        """Build the dataset of read operations; with several readers, elements also have the index of their file."""
+        """Build the dataset of the elements that read operations return.
+
+        With several readers, each element is a pair of the index of its file and the element itself.
+        """
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
         pull, count = pulls[0], len(pulls)
@@ -291,7 +308,10 @@ class Translation:
         return contents
 
     def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, user: str) -> Any:
-        """Merge feeds that share one source, or one queue of files with a reader for each feed.
+        """Merge feeds that fill one queue from a common source.
+
+        The common source is a queue or a reader. If each feed has a reader of its own, it is the queue of files of
+        these readers.
 
         Raises:
             LiftError: the feeds differ in their pulls, readers or enqueues.
@@ -329,7 +349,10 @@ class Translation:
         return _map(dealt, run, sections)
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
-        """Describe a producer, which fills a queue from constants, in terms of TensorFlow 1 and of tf.data."""
+        """Describe a producer in terms of TensorFlow 1 and of tf.data.
+
+        A producer fills a queue from constants.
+        """
         limit = self._state.limit(section)
         epochs = "forever" if limit is None else f"{limit} times"
         drawn = [seeds(op) for op in section.shuffles]
@@ -355,7 +378,11 @@ class Translation:
         self.stages.append(Stage(name, original, translation, order, values, op and location_of(op)))
 
     def _note_competitors(self) -> None:
-        """Record a note for each unlifted operation that shared a source with the lifted tensors."""
+        """Record a note for each operation that shared a source with the lifted tensors.
+
+        Only operations that were not lifted are noted. Each of them took some elements, all of which are in the
+        dataset.
+        """
         for op in dict.fromkeys(feed.op for feeds in self._runners.filled.values() for feed in feeds):
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source.name for source in sources_of(pull)]
@@ -364,9 +391,9 @@ class Translation:
 
 
 def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:
-    """Map a function that runs sections.
+    """Map a function that runs sections over the elements of a dataset.
 
-    A Python function inside the sections may end the dataset, as it could close a queue.
+    A Python function inside the sections may end the dataset, just as it could close a queue in TensorFlow 1.
     """
     from tensorflow.python.data.ops import map_op
 

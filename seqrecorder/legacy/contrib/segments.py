@@ -114,7 +114,10 @@ def _check(key: Any, length: Any, sequences: Any) -> None:
 
 
 def _describe(rows: dict[str, Any]) -> tuple[Any, ...]:
-    """Compute the attributes of `NextQueuedSequenceBatch` from `key` to `total_length`, in order."""
+    """Compute the attributes of `NextQueuedSequenceBatch` that describe its segments.
+
+    These are the attributes from `key` to `total_length`, in the order of that class.
+    """
     import tensorflow as tf
 
     index, counts, key = rows["segment_index"], rows["segment_count"], rows["key"]
@@ -197,7 +200,10 @@ class NextQueuedSequenceBatch:
 
 
 class _States:
-    """Saved values of one state, by the key of the segment that starts with them."""
+    """Saved values of one state.
+
+    Each value is saved under the key of the segment that starts with it.
+    """
 
     def __init__(self, name: str) -> None:
         self._name, self._lock = name, threading.Lock()

@@ -144,7 +144,10 @@ class ItemHandler(abc.ABC):
 
     @abc.abstractmethod
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Compute the tensor from a dict of the parsed features by name."""
+        """Compute the tensor of this handler.
+
+        `keys_to_tensors` maps the names of features to their parsed values.
+        """
 
 
 class ItemHandlerCallback(ItemHandler):

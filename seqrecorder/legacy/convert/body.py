@@ -172,7 +172,9 @@ class Body:
         return f"tf.SparseTensor({indices}, {values}, {shape})"
 
     def named(self, results: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """Replace numbered values by their names in the script; a name is reused once its value is no longer needed.
+        """Replace the numbers of values by variable names from the script.
+
+        A name is used again for another value once its previous value is no longer needed.
 
         Args:
             results: the expressions that the function returns.
@@ -237,14 +239,20 @@ class Body:
         return _atom(text)
 
     def number(self, tensor: Any) -> str:
-        """Return an expression for an operand; a scalar constant stays untyped, to adopt the other operand's dtype."""
+        """Return an expression for an operand.
+
+        A scalar constant becomes a plain number, so that it adopts the dtype of the other operand.
+        """
         import tensorflow as tf
 
         known = None if tensor.name in self._texts else tf.get_static_value(tensor)
         return self.value(tensor) if known is None or known.ndim else plain(known)
 
     def assign(self, names: Sequence[str], text: str) -> list[str]:
-        """Add an assignment and return the marks (placeholders of names) of its targets."""
+        """Add an assignment to new variables.
+
+        The result lists a mark for each variable, which stands for its name until `named` chooses the name.
+        """
         values = [self._new(name) for name in names]
         self._statements.append(([int(value[1:-1]) for value in values], text))
         return values
@@ -369,7 +377,10 @@ class Body:
     # API calls --------------------------------------------------------------------------------------------
 
     def _call(self, call: Call) -> bool:
-        """Print an API call; return False if one of its arguments cannot be printed."""
+        """Print a call of the TensorFlow API.
+
+        The result is False if the call cannot be printed, because its arguments or results have unsuitable types.
+        """
         import tensorflow as tf
 
         if call.path == "tf.map_fn":
@@ -420,7 +431,11 @@ class Body:
     # Operations -------------------------------------------------------------------------------------------
 
     def _check(self, op: Any) -> None:
-        """Print an assertion, the only kind of operation without outputs that can be printed."""
+        """Print an assertion.
+
+        Assertions are the only operations without outputs that can be printed. Other operations raise
+        `NotPrintableError`.
+        """
         if op.type == "Assert" or (op.type in _CONTROL and op.name.endswith("AssertGuard")):
             data = ", ".join(map(self.value, op.inputs[1:]))
             self._statements.append(([], f"tf.debugging.Assert({self.value(op.inputs[0])}, [{data}])"))
@@ -454,7 +469,10 @@ class Body:
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
     def _print_call(self, op: Any, path: str) -> str | None:
-        """Print an operation as a function call; return None if the function has no parameter for an attribute."""
+        """Print an operation as a function call.
+
+        The result is None if the function has no parameter for one of the attributes of the operation.
+        """
         import tensorflow as tf
 
         shown = list(self._inputs(op).values())
@@ -613,7 +631,10 @@ def _elements(body: Body, tensor: Any) -> list[str] | None:
 
 
 def _slices(body: Body, op: Any) -> str | None:
-    """Print a strided slice as an index expression; return None if its bounds are unknown."""
+    """Print a strided slice as an index expression.
+
+    The result is None if the bounds are neither constants nor stacked from scalars.
+    """
     begin, end, step = (_elements(body, tensor) for tensor in op.inputs[1:4])
     masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     if begin is None or end is None or step is None:

@@ -126,9 +126,10 @@ class Conversion:
         return attrs.evolve(self, source=source, report="\n\n".join(reports))
 
     def write_data(self, directory: str | os.PathLike[str], **options: Any) -> str:
-        """Write the records that the function parses as a dataset; return a script that reads it in the same batches.
+        """Write the records that the function parses as a dataset.
 
-        The dataset contains every record of the files once, in the same order.
+        The dataset contains every record of the files once, in the same order. The result is a script that reads it in
+        the same batches as the function.
 
         Args:
             directory: the directory of the new dataset.
@@ -260,7 +261,10 @@ def _make_repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callabl
 
 
 def _describe_schema(schema: Schema | None) -> str:
-    """Print the record class as a part of the module's docstring; the module itself does not use the class."""
+    """Print the record class for the docstring of the module.
+
+    The module itself does not use this class.
+    """
     if schema is None:
         return ""
     lines = [f"    {line}" for line in source_code.draft(schema).splitlines()]
@@ -273,7 +277,10 @@ def _title(text: str) -> str:
 
 
 def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
-    """Print a graph; return the pipeline, and the reason why printing failed (empty if it succeeded)."""
+    """Print a graph as a pipeline.
+
+    The second result says why this failed. It is an empty string if printing succeeded.
+    """
     state = State(trace.graph, {})
     try:
         with eagerly():
@@ -342,7 +349,10 @@ def _import_module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
 
 
 def import_file(name: str, path: Path) -> Any:
-    """Import a file under a module name; the module stays in `sys.modules`, where AutoGraph looks it up."""
+    """Import a file under a module name.
+
+    The module stays in `sys.modules`, because AutoGraph looks it up there.
+    """
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # noqa: S101 - for type checkers
     assert spec.loader is not None  # noqa: S101 - for type checkers
@@ -399,9 +409,11 @@ def _compare(
     paths: Mapping[str, str] | None = None,
     proved: bool = True,
 ) -> Comparison:
-    """Compare the old function, run in a session, with a dataset: once in order, or by records over several runs.
+    """Run the old input function in a session, and compare its output with a dataset's.
 
-    `proved` says that both were equal in a fixed order (see `by_records`).
+    If `ordered` is true, both run once, and their batches are compared in order. Otherwise, both run several times, and
+    the records of all runs together are compared. `proved` says that both were equal in a fixed order (see
+    `by_records`).
     """
     runs = [
         (session_run(trace_function(call), _BATCHES, paths), dataset_run(new(), _BATCHES))
@@ -436,7 +448,10 @@ def _refuse_unreadable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
-    """Copy the serialized records of all files, at most `most` of them (-1 for all), to one TFRecord file."""
+    """Copy the serialized records of all files to one temporary TFRecord file.
+
+    The context manager yields the path of this file. At most `most` records are copied, or all if `most` is -1.
+    """
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory, _refuse_unreadable():
@@ -450,7 +465,10 @@ def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
 
 
 def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
-    """Collect the dtypes of the little-endian features that `decode_raw` decodes, and their shapes if known."""
+    """Collect the dtypes and shapes of the features that `decode_raw` decodes.
+
+    Big-endian features are left out. A shape is included only if it is fully known.
+    """
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
     outputs = itertools.chain.from_iterable(read_parse(op).outputs for op in facts.parses)
     features = {tensor.name: name for tensor, name, part, _ in outputs if part is None}
@@ -464,7 +482,10 @@ def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]
 
 
 def _infer_schema(facts: Facts) -> Schema | None:
-    """Infer the schema of the parsed records from the first 1,000; return None if no records are parsed."""
+    """Infer the schema of the parsed records from the first 1,000 of them.
+
+    The result is None if the function parses no records, or reads several lists of files.
+    """
     if not facts.parses or not facts.files or facts.reader is None or facts.several:
         return None
     from seqrecorder.sources.foreign import infer

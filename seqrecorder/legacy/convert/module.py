@@ -64,7 +64,9 @@ def _body(line: str) -> list[str]:
 
 
 class Module:
-    """Module that is being printed; each line is run as soon as it is added, so that shapes are known.
+    """Module that is being printed.
+
+    Each line is run as soon as it is added, so that shapes are known.
 
     Args:
         trace: the trace of the input function.
@@ -186,7 +188,11 @@ class Module:
         return function
 
     def _declare_shapes(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
-        """Trace a function on the elements of a dataset, and declare the static shapes that it loses."""
+        """Declare the static shapes that a function loses.
+
+        The function is traced on the elements of the dataset in `variable`. An output whose shape is less precise than
+        the one in `shapes` gets a `tf.ensure_shape`.
+        """
         import tensorflow as tf
 
         specs = self._namespace[variable].element_spec
@@ -266,7 +272,9 @@ _NAMES = {"shuffle": "buffer_size", "batch": "batch_size", "padded_batch": "batc
 
 
 def join(sources: Sequence[str]) -> tuple[str, list[str]]:
-    """Merge modules into one; return its source text, and for each module the call that replaces it.
+    """Merge modules into one.
+
+    The result is the source text of the merged module, and a list of the calls that replace the original modules.
 
     Args:
         sources: source texts of printed modules, each with a function `inputs`.
@@ -309,7 +317,10 @@ class _Printed:
         self.defaults = {a.arg: ast.unparse(d) for a, d in zip(arguments.args, arguments.defaults, strict=True)}
 
     def with_epochs(self) -> _Printed:
-        """Return a copy in which `inputs` has the parameter `num_epochs`; the default None repeats forever."""
+        """Return a copy in which `inputs` has the parameter `num_epochs`.
+
+        With the default None, the data repeats forever.
+        """
         self.defaults.setdefault("num_epochs", "None")
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
@@ -329,7 +340,11 @@ class _Printed:
                 yield from ((name, value) for name, value in pairs if isinstance(value, ast.Constant))
 
     def with_parameters(self, names: Mapping[ast.Constant, str]) -> str:
-        """Print the module, with constants of `inputs` replaced by parameters and with the current defaults."""
+        """Print the module with changed parameters of `inputs`.
+
+        Each constant in `names` is replaced by a parameter of this name. The defaults of all parameters are those in
+        `defaults`.
+        """
         lines = self.source.splitlines()
         for node in sorted(names, key=lambda node: (node.lineno, node.col_offset), reverse=True):
             line = lines[node.lineno - 1]
@@ -350,7 +365,11 @@ class _Printed:
 
 
 def _merge(modules: Sequence[_Printed]) -> str:
-    """Merge modules into one source text; definitions that differ are renamed, equal ones are kept once."""
+    """Merge modules into one source text.
+
+    Definitions that are equal in several modules are kept once. If definitions differ, those of later modules are
+    renamed.
+    """
     added: list[str] = []
     known = dict(modules[0].definitions)
     for number, module in enumerate(modules[1:], 2):

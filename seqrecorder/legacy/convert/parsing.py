@@ -81,7 +81,10 @@ def read_parse(op: Any) -> Parse:
 
 
 def flat_shapes(op: Any) -> dict[str, list[int | None]]:
-    """Map the names of dense features to their declared shapes, if the inferred fields lack them."""
+    """Map the names of dense features to the declared shapes that an inferred schema lacks.
+
+    These are the shapes with several dimensions, and the shape `[1]`.
+    """
     import tensorflow as tf
 
     inputs, known = group_tensors(op, op.op_def.input_arg, op.inputs), dict[str, list[int | None]]()

@@ -77,7 +77,7 @@ class Facts:
     mixed: bool = False
 
     def differences(self) -> list[str]:
-        """Describe how a dataset of the records and its batches differ from what the function returns."""
+        """Describe how batches from a dataset of the records differ from what the function returns."""
         operations = self.reader.graph.get_operations() if self.parses and self.reader is not None else ()
         shapes = {name: shape for op in self.parses for name, shape in flat_shapes(op).items()}
         flat = [f"{name!r} comes without its shape {n}: reshape it in dataset.map()" for name, n in shapes.items()]
@@ -135,7 +135,11 @@ class Pipeline:
     # Returned structure -----------------------------------------------------------------------------------
 
     def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
-        """Make the last function return the final structure; return False if the outputs need more operations."""
+        """Make the last function return the structure that the input function returned.
+
+        If there is no suitable function, a `map` is added. The result is False, and nothing is changed, if the outputs
+        need more operations.
+        """
         returned = self._trace.returned
         names = list(arguments)
         taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}
@@ -207,7 +211,9 @@ class Pipeline:
     # Sources of a section ---------------------------------------------------------------------------------
 
     def _take(self, sections: Sequence[Section], variable: str, *, final: bool = False) -> dict[str, str]:
-        """Print the sources of a section; return the names of its input tensors, in the order of the elements.
+        """Print the sources of a section.
+
+        The result maps its input tensors to their names in the printed code, in the order of the elements.
 
         Args:
             sections: the sections of the threads that fill one queue; the first is printed.
@@ -269,7 +275,10 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """List whether each component of a queue is used; if none is, all count as used."""
+        """List for each component of a queue whether it is used.
+
+        If no component is used, all of them count as used.
+        """
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
         live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
@@ -295,7 +304,11 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
     def _batch_size(self, count: int, *, rest: bool) -> str:
-        """Print the size of the final batch: as a parameter, unless later operations contain it as a constant."""
+        """Print the size of the final batch.
+
+        The size becomes a parameter of `inputs`, unless it is greater than 1 and a later operation contains it as a
+        constant.
+        """
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
@@ -313,7 +326,10 @@ class Pipeline:
     # Queues -----------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
-        """Print the pipeline that fills a queue; return the names of the queue's used components by position."""
+        """Print the pipeline that fills a queue.
+
+        The result maps the position of each component that the pipeline yields to the name of this component.
+        """
         feeds = self._runners.feeds(queue)
         feed = feeds[0]
         pulled = bool(self._cut(feed.components, feed.after).pulls)
@@ -350,7 +366,10 @@ class Pipeline:
         return names
 
     def _keep(self, variable: str, condition: str, row: str) -> None:
-        """Print a filter of records by their first component, and a map that drops this component."""
+        """Print a filter of records, and a `map` that removes the condition.
+
+        The condition of the filter is the first component of each record.
+        """
         self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {condition})")
         self.module.add(f"{variable} = {variable}.map(lambda keep, {row}: row)")
         self._tail = None
@@ -359,7 +378,10 @@ class Pipeline:
     def _deal(
         self, branches: Sequence[tuple[Any, Section]], arguments: dict[str, str], shapes: Sequence[Any], variable: str
     ) -> None:
-        """Print a round-robin of functions, for threads that process one source in different ways."""
+        """Print a `map` that applies several functions to the records in turn.
+
+        It replaces threads that process the records of one source in different ways.
+        """
         functions: dict[Any, Function | None] = {}
         for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]
@@ -560,7 +582,10 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
 
 
 def _structure(section: Section) -> tuple[Any, ...]:
-    """Compute a fingerprint of a section; sections that differ only in names and seeds have the same one."""
+    """Compute a fingerprint of a section.
+
+    Sections that differ only in names and seeds have the same fingerprint.
+    """
     from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
 
     numbers: dict[Any, int] = {}
@@ -576,7 +601,10 @@ def _structure(section: Section) -> tuple[Any, ...]:
 
 
 def _operations(graph: Any) -> list[tuple[str, str]]:
-    """List the operations of a branch, with the values of constants."""
+    """List the operations of a branch as pairs of type and value.
+
+    The value is that of a constant as text, and an empty string for other operations.
+    """
     return [(op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in graph.get_operations()]
 
 

@@ -132,7 +132,10 @@ class Run:
     apart: Sequence[Sequence[int]] = ()
 
     def columns(self, batch: Batch) -> list[Any]:
-        """Group the indices and values of each sparse tensor by row; its shape becomes a list of empty tuples."""
+        """Group the indices and the values of each sparse tensor by row.
+
+        The shape of a sparse tensor is replaced by a list of empty tuples, one for each row.
+        """
         parts = list(batch)
         for start in reversed(self.sparse):
             indices, values, shape = batch[start : start + 3]
@@ -144,7 +147,11 @@ class Run:
 
     @classmethod
     def of(cls, reader: Any, most: int) -> Run:
-        """Run a dataset, or a function that returns a dataset or tensors from queues."""
+        """Run a reader for at most `most` batches.
+
+        A reader is a dataset, or a function that returns a dataset or tensors. A function that returns tensors runs in
+        a session.
+        """
         import tensorflow as tf
 
         if callable(reader) and not isinstance(reader, tf.data.Dataset):
@@ -257,7 +264,10 @@ def _find_apart(tensors: Sequence[Any]) -> list[list[int]]:
 
 
 def _array(value: Any) -> Any:
-    """Convert a value to an array; strings stay `bytes`, because NumPy's strings lose trailing zeros."""
+    """Convert a value to an array.
+
+    Strings become an array of `bytes` objects, because NumPy's own strings lose trailing zeros.
+    """
     return np.asarray(value, object if isinstance(value, bytes) else None)
 
 
@@ -389,7 +399,10 @@ def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: 
 
 
 def _other_kind(one: Run, other: Run) -> str | None:
-    """Describe how two runs differ in errors, dtypes, ranks or batch sizes; return None if they do not."""
+    """Describe how two runs differ in errors, dtypes, ranks or batch sizes.
+
+    The result is None if neither run has an error and they do not differ.
+    """
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
     if not one.batches or not other.batches:
@@ -402,7 +415,11 @@ def _other_kind(one: Run, other: Run) -> str | None:
 
 
 def _other_counts(one: Run, other: Run, left: int) -> str | None:
-    """Describe a record whose counts differ; return None if dropped batches explain all differences."""
+    """Describe a record that one run contains more often than the other.
+
+    The result is None if the counts differ by at most `left` records, which may have been dropped with incomplete
+    batches.
+    """
     before, after = (collections.Counter(_records(run)) for run in (one, other))
     fewer, more = before - after, after - before
     if max(fewer.total(), more.total()) <= left:
@@ -415,7 +432,11 @@ def _sizes(run: Run) -> list[int]:
 
 
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of all batches of a run, without padding, each with the position of its first tensor."""
+    """Yield the rows of all batches of a run, without padding.
+
+    Each row comes with the position of its first tensor in the batch, which tells the rows of independent pipelines
+    apart.
+    """
     for batch in run.batches:
         columns = run.columns(batch)
         for positions in run.apart or [range(len(batch))]:
@@ -427,7 +448,10 @@ def _records(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _stripped(value: Any) -> Any:
-    """Strip the padding from each axis; return dtype, shape and values in a hashable form."""
+    """Convert a value to a hashable form without padding.
+
+    Padding consists of zeros or empty strings at the end of an axis. The result is a tuple of dtype, shape and values.
+    """
     array = _array(value)
     filled = np.argwhere(array != (b"" if array.dtype == object else 0))
     slices: Any = (Ellipsis, *map(slice, filled.max(0) + 1 if len(filled) else [0] * array.ndim))
@@ -445,9 +469,9 @@ def _shown(record: tuple[Any, ...]) -> str:
 
 @contextlib.contextmanager
 def fixed_random_numbers() -> Iterator[None]:
-    """Make random operations return constants, and make shuffles inside a record reverse it.
+    """Make random operations return constants.
 
-    The order of records is still random.
+    A shuffle inside a record reverses its argument instead. The order of records is still random.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_image_ops, gen_random_ops  # all random functions call these modules
@@ -481,7 +505,11 @@ def fixed_random_numbers() -> Iterator[None]:
 
 
 def _is_of_a_record(value: Any) -> bool:
-    """Check whether a tensor is part of a record: in a function graph, or dependent on a queue or reader."""
+    """Check whether a tensor is part of a record.
+
+    This holds for all tensors in the graph of a function. Other tensors are part of a record if they depend on a queue
+    or reader.
+    """
     import tensorflow as tf
 
     symbolic = tf.is_symbolic_tensor(value)
@@ -548,7 +576,9 @@ def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
 
 
 def cut_files(files: Sequence[str], reader: Any, batch: int, directory: Path) -> list[str]:
-    """Copy the first records of each file, with a total that leaves the last batch incomplete.
+    """Copy the first records of each file.
+
+    The number of records is chosen so that the last batch is incomplete.
 
     Args:
         files: the paths.

@@ -85,7 +85,10 @@ def _evaluate(call: str, module: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    """Format the first line of an error; if it is about a name that NumPy has removed, add the replacement."""
+    """Format the first line of an error.
+
+    If the error is about a name that NumPy has removed, the text also contains the replacement.
+    """
     text = first_line(error)
     removed = re.search(r"numpy\S* .*has no attribute '(\w+)'", text)
     new = _OF_NUMPY.get(removed[1]) if removed else None
@@ -127,7 +130,10 @@ def _modules_of(name: str) -> dict[str, Any]:
 
 
 def _package(path: Path) -> tuple[str, ...]:
-    """List the packages around a script with relative imports, the outermost first, or none for other scripts."""
+    """List the packages that enclose a script, the outermost first.
+
+    The list is empty if the script has no relative imports.
+    """
     levels = [node.level for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
     if not any(levels):
         return ()

@@ -113,7 +113,10 @@ def _no_session() -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded_calls() -> Iterator[Calls]:
-    """Record the outermost calls of the functions that are printed as calls, not as operations."""
+    """Record the calls of functions that are printed as calls, not as operations.
+
+    Calls inside the recorded calls are not recorded.
+    """
     import tensorflow as tf
 
     v1, image = tf.compat.v1, tf.compat.v1.image
