@@ -150,7 +150,10 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _describe(other: Any, first: Any) -> str:
-    """Describe how an element spec differs from the first one; name the differing entries if both are dictionaries."""
+    """Describe how an element spec differs from the first one.
+
+    If both are dictionaries, the entries that differ are named.
+    """
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return f"{other} instead of {first}"
     names = [f"no {name!r}" for name in first.keys() - other.keys()]

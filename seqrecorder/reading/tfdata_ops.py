@@ -335,7 +335,10 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
 
 def _growing(tensor: Any) -> Any:
-    """Return the spec of a state tensor; the number of rows is unknown if the tensor is empty now."""
+    """Build the spec of a state tensor.
+
+    If the tensor is empty now, its number of rows is unknown.
+    """
     import tensorflow as tf
 
     shape = tensor.shape.as_list()

@@ -91,7 +91,10 @@ class LengthPlan(ABC):
 
     @abstractmethod
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest possible batch, and the length of its longest record."""
+        """Find the largest possible batch.
+
+        The result is its number of rows, and the length of its longest record.
+        """
 
     def width(self, lengths: Any) -> Any:
         """Return the padded length of a batch of these lengths, before rounding up to a multiple."""
@@ -99,7 +102,10 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """All possible results of `width` if they are known and few, otherwise an empty sequence."""
+        """Possible results of `width`, if they are known and few.
+
+        Otherwise, the sequence is empty.
+        """
         return ()
 
 
@@ -126,7 +132,10 @@ class BatchesByLength(PaddedBatches):
 
     @abstractmethod
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, LengthCounts | None]:
-        """Plan the batches of a feed; return the plan, the feed of the records that fit, and their lengths.
+        """Plan the batches of a feed.
+
+        The result is the plan, the feed of the records that fit, and their lengths. The lengths are None if they are
+        not stored and the plan does not need them.
 
         Raises:
             OptionError: a record is too long.
@@ -280,7 +289,9 @@ def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDA
 def _add_class(
     best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Add a bucket to the best partitions; return their costs, and the index at which the added bucket starts.
+    """Add a bucket to the best partitions.
+
+    The result is the costs of the new partitions, and the index at which the last bucket of each starts.
 
     `best[i]` is the cost in padded steps of the `i` shortest lengths. A further bucket of the lengths `i` to `j - 1`
     costs `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i`
@@ -343,7 +354,10 @@ class BucketPlan(LengthPlan):
     one_by_one: bool
 
     def turns(self, windows: Any, number: Any) -> Any:
-        """Prepare the windows of an epoch for `apply`, or divide them into batches one record at a time."""
+        """Prepare the windows of an epoch for `apply`.
+
+        With `one_by_one`, the records are already divided into batches here, one record at a time.
+        """
         import tensorflow as tf
 
         if not self.one_by_one:
@@ -384,7 +398,10 @@ class BucketPlan(LengthPlan):
         return int((counts // sizes if self.options.drop_remainder else -(-counts // sizes)).sum())
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest possible batch, and the length of its longest record."""
+        """Find the largest possible batch.
+
+        The result is its number of rows, and the length of its longest record.
+        """
         sizes = np.asarray(self.sizes)[self._buckets(lengths.values)]
         largest = int((lengths.values * sizes).argmax())
         return int(sizes[largest]), max(1, int(lengths.values[largest]))
@@ -627,7 +644,11 @@ class Bucket(BatchesByLength):
             )
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, LengthCounts | None]:
-        """Plan the batches of a feed; return the plan, the feed, and the lengths of its records."""
+        """Plan the batches of a feed.
+
+        The result is the plan, the feed, and the lengths of its records. The lengths are None if they are not stored
+        and the plan does not need them.
+        """
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.length_counts(group, parse=parse)
@@ -696,7 +717,9 @@ def in_turns(windows: Any, number: Any = None) -> Any:
 
 @attrs.frozen(eq=False)
 class PlannedBatch:
-    """Planned batch, whose records are still rows of a window and of the leftovers of the previous window.
+    """Planned batch, whose records need not be gathered yet.
+
+    Until then, each record is a row of a window, or of the leftovers of the previous window.
 
     Attributes:
         sources: variant scalar, a list of two string vectors: the window and the leftovers. Or string `(b,)`, the

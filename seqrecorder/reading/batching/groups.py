@@ -148,7 +148,9 @@ class Groups(PaddedBatches):
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
-        """Choose values for the batches that can be filled now; return them, and the updated `left` and `done`.
+        """Choose values for the batches that can be filled now.
+
+        The result is the chosen values, and `left` and `done` after these batches.
 
         The values with the most batches left go first; ties are broken at random. If every remaining batch needs a
         value that is not ready, no further batch is chosen for now, so that all batches can be filled in the end.
@@ -260,7 +262,10 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Parse the field and convert it to int64 `(w,)`: numbers are kept, and strings become hashes."""
+        """Parse the field and convert it to int64 `(w,)`.
+
+        Numbers keep their values, and strings are hashed.
+        """
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()
