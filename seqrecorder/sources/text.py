@@ -198,7 +198,10 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
     """Records from text files, which are converted column by column in batches."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns in batches; a batch with an invalid piece is parsed record by record."""
+        """Yield columns in batches.
+
+        If a batch contains an invalid piece, its records are parsed one by one.
+        """
         self.begin()
         for path in self.paths:
             for pieces in in_chunks(self._parse(path), operator.itemgetter(1), _PIECES, _CHARACTERS):
@@ -239,7 +242,10 @@ def text_records(
 
 
 def in_chunks(items: Iterable[T], size_of: Callable[[T], int], most: int, size: int) -> Iterator[list[T]]:
-    """Group items into lists of `most` items, or fewer if their sizes add up to `size` first."""
+    """Group items into lists of `most` items.
+
+    A list ends earlier as soon as the sizes of its items add up to `size`. The last list may also be shorter.
+    """
     chunk, total = list[T](), 0
     for item in items:
         chunk.append(item)
@@ -423,7 +429,10 @@ def _of_json(element: ElementType, value: Any) -> Any:
 
 
 def _pairs(field: Field, indices: Any, values: Any) -> Any:
-    """Pair the indices and values of a sparse field, step by step if it is a feature list."""
+    """Pair the indices and values of a sparse field.
+
+    For a feature list, those of each step are paired.
+    """
     if indices is None or not field.is_list:
         return None if indices is None else (indices, values)
     return list(zip(indices, values, strict=True))
@@ -653,7 +662,9 @@ def from_ts(
 
 
 def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
-    """Yield the label and the list of dimensions of each series in a file; labels of regressions are numbers.
+    """Yield the label and the dimensions of each series in a file.
+
+    A label is text, a number if it is the target of a regression, or None. The dimensions are a list.
 
     Raises:
         SourceError: the header is missing or not supported, or a value is not a number.
@@ -669,7 +680,10 @@ def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
 
 
 def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, str]]:
-    """Parse the header into the dictionary `header`; then yield the numbers and texts of the data lines."""
+    """Parse the header of a file, and yield the number and the text of each data line.
+
+    The header is stored in the dictionary `header`.
+    """
     in_data = False
     for number, line in lines_of(file):
         text = line.strip()

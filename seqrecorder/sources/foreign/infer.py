@@ -101,7 +101,10 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """True if a feature list seems packed: it has at most one step, whose number of values is not always 1."""
+        """True if all steps of a feature list seem to be stored as a single step.
+
+        This is assumed if no record has more than one step, and the number of values in it is not always 1.
+        """
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
@@ -484,7 +487,9 @@ def _bytes_comment(feature: FeatureDescription) -> str:
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
-    """Find the features that are sequences; return the alignment group and the number of values per step for each.
+    """Find the features that are sequences.
+
+    The result maps each of them to its alignment group and its number of values per step.
 
     In flat messages, a feature with a constant number of values is a value or a vector; all others are sequences. A
     sequence whose length is always a fixed multiple of another sequence's length has vectors as steps.
@@ -512,7 +517,10 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Compute the ratio of the sizes of two features, or 0 if it is not the same integer in all records."""
+    """Compute the ratio of the sizes of two features.
+
+    The result is 0 if the ratio is not the same integer in all records, or if too few different sizes occur to tell.
+    """
     both = (sizes != ABSENT) & (of != ABSENT)
     positive = both & (of > 0)
     if np.unique(of[positive]).size < _LENGTHS:
