@@ -264,7 +264,10 @@ def _size(columns: Mapping[str, Column]) -> int:
 
 
 def _absent(field: Field, size: int) -> Column:
-    """Build the column of a field that the caller left out: its default for all records, or absent values."""
+    """Build the column of a field that the caller left out.
+
+    All records get the default of the field. Without a default, the value is absent in all records.
+    """
     if field.has_default:
         column = collect(field, [field.exact(copy.deepcopy(field.default))] * size)
         if column is not None:
@@ -344,7 +347,10 @@ def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: F
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
-    """Take a snapshot of a dictionary, or of a record that does not store all attributes in slots of its class."""
+    """Take a snapshot of a dictionary, or of a record of any attrs class.
+
+    The record need not keep its attributes in slots.
+    """
     if type(record) is dict:
         return {name: copied(value) for name, value in record.items()}
     if not attrs.has(type(record)):
@@ -399,7 +405,10 @@ def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def _copied_deeply(value: Any) -> Any:
-    """Copy a buffer, an array from another library, or a mapping; raise `CannotWait` for other mutable values."""
+    """Copy a buffer, a container, or an array from another library.
+
+    An immutable value is returned as it is. For other values, `CannotWait` is raised.
+    """
     if type(value) is memoryview:
         return value.tobytes()
     if isinstance(value, (bytearray, array.array, list, tuple, Mapping)) or hasattr(type(value), "__array__"):
@@ -509,7 +518,10 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields that have a column in the table, or that the `load` hook does not fill."""
+        """Schema of the fields that are filled from the columns of the table.
+
+        Fields without a column are included, unless the `load` hook fills them.
+        """
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
@@ -800,12 +812,18 @@ class Sources:
         return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
 
     def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
-        """Replace the records with the output of the hooks; `origins[i]` is the index of the source of record i."""
+        """Replace the records with the output of the hooks.
+
+        `origins[i]` is the index of the source from which record i was made.
+        """
         indices = np.asarray(origins, np.int64)
         return Sources(self.positions[indices], records, self.splits[indices])
 
     def between(self, start: int, stop: int | None) -> Sources:
-        """Select the sources from index `start` up to, but not including, `stop`; None means up to the end."""
+        """Select the sources from index `start` up to, but not including, `stop`.
+
+        If `stop` is None, all sources from `start` on are selected.
+        """
         return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 

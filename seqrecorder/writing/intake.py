@@ -127,7 +127,10 @@ class LifeCycle:
         """Do nothing, because there is nothing to release."""
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records whose hooks have run, or columns, which have no hooks."""
+        """Encode records, or columns.
+
+        The hooks of the records must have run. Columns have no hooks.
+        """
         reasons = first_reasons(self._reasons)
         self._reasons.clear()
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
@@ -144,7 +147,10 @@ class LifeCycle:
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
     def lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Format the CSV line of each record from `to_csv_row` or, without that method, from single-valued attributes.
+        """Format the CSV line of each record.
+
+        The values are those of `to_csv_row`. If the class has no such method, they are its attributes with a single
+        value.
 
         Returns:
             The names of the columns, and the lines.
@@ -267,7 +273,10 @@ class RecordStream:
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records are in a list, so that taking them runs no code of the caller."""
+        """Check whether the next records are in a list.
+
+        If so, no code of the caller runs when they are taken.
+        """
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
@@ -310,7 +319,10 @@ class RecordStream:
         return self._split, block
 
     def _iterate(self, source: Iterable[Any]) -> Iterator[Any] | None:
-        """Iterate over the records of a source; return None for dictionaries that will be written as columns."""
+        """Iterate over the records of a source.
+
+        The result is None if the records are dictionaries that will be written as columns.
+        """
         is_list = type(source) in (list, tuple)
         records = iter(source)
         if self._schema is not None:
@@ -403,7 +415,10 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records with snapshots before the caller's code runs; if this fails, treat the buffer as full."""
+        """Replace the buffered records with snapshots, before the caller's code runs again.
+
+        If a record cannot be copied, the buffer counts as full, so that its records are encoded first.
+        """
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -448,7 +463,10 @@ class Waiting:
         return records, splits
 
     def adapt(self, block: Block) -> None:
-        """If hooks run in workers, enlarge chunks as long as the encoded size of a source stays small."""
+        """Enlarge chunks if the encoded sources are small.
+
+        This is done only if hooks may run in workers.
+        """
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
@@ -621,7 +639,10 @@ class RecordIntake:
                     encode(batch)
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Accept records from a columnar source, one by one if the class has hooks, since hooks take single records."""
+        """Accept records from a columnar source.
+
+        If the class has hooks, the records are accepted one by one, because a hook takes a single record.
+        """
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
@@ -629,7 +650,11 @@ class RecordIntake:
         self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
-        """Accept selected records; copy their bytes unless splits cut them, `load` has `params`, or fields differ."""
+        """Accept selected records.
+
+        Their stored bytes are copied, unless splits may cut records, `load` takes `params`, or the fields differ. In
+        these cases, the records are encoded again.
+        """
         rows, cycle = rows_of(selection), self._life_cycle
         stored = rows.store.manifest.schema
         loads = cycle.has_hooks and cycle.params and not cycle.splits  # `split` must not cut stored chunks again
@@ -762,7 +787,9 @@ class Placement:
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that have new keys and do not straddle splits; return their indices, or None for all.
+        """Select the records that have new keys and do not extend over several splits.
+
+        The result is the indices of these records, or None if all records are selected.
 
         Raises:
             DuplicateKeyError: a key is already in use, and `on_duplicate` is `"error"`.

@@ -91,7 +91,11 @@ class Hooks:
             return record
 
     def _call(self, name: str, position: int, record: Any) -> Any:
-        """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
+        """Call a hook of a record.
+
+        For `load`, the result is that of the hook. For `split`, the result is snapshots of the records that the hook
+        makes.
+        """
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(f"expected a {self._schema.name}, got {type(record).__name__}", position=position)

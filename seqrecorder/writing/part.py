@@ -238,7 +238,10 @@ def parts(destination: str | os.PathLike[str]) -> list[int | str]:
 
 
 def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
-    """Map parts to the manifests of their last completed attempts; if `part` is given, only that part."""
+    """Map parts to the manifests of their last completed attempts.
+
+    If `part` is given, other parts may be missing from the result.
+    """
     source = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
     attempts = sorted(read_attempts(source), key=attrgetter("completed", "manifest.path"))
     return {attempt.name: attempt.manifest for attempt in attempts}
@@ -548,7 +551,10 @@ _MOST_OF_PIECE = 16_384  # maximum number of records that one task reads
 
 
 def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
-    """Divide shards into tasks, each within one shard; yield the start, stop and step of the positions to read."""
+    """Divide shards into tasks for reading.
+
+    Each task lies within one shard, and consists of the start, stop and step of the positions to read.
+    """
     for shard in shards:
         stop = shard.start + shard.step * shard.records
         for start in range(shard.start, stop, shard.step * _MOST_OF_PIECE):
