@@ -193,7 +193,9 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
 
 
 def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
-    """Replace `next_step` and `previous_step` in an option with field names; return the option and the shifts.
+    """Replace `next_step` and `previous_step` in an option with field names.
+
+    The result is the new option, and the shifts that were replaced.
 
     Args:
         option: name of the option: inputs, targets or weights.
@@ -385,16 +387,19 @@ class DerivedFields:
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Shift a mask of observed values like the values themselves; a start value counts as observed."""
+    """Shift a mask of observed values in the same way as the values.
+
+    A start value counts as observed.
+    """
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 
 @attrs.frozen
 class Observed(Derivation):
-    """Derivation that replaces NaN in a float field with 0 and adds a float32 mask: 1 for observed values, otherwise 0.
+    """Derivation that replaces NaN in a float field with 0, and adds a mask of the observed values.
 
-    The mask has the shape of the field. It is float because models concatenate it to the values, multiply by it, or use
-    it as sample weights.
+    The mask has the shape of the field, and is 1 for observed values and 0 for others. It is float32 because models
+    concatenate it to the values, multiply by it, or use it as sample weights.
     """
 
     @property
@@ -540,7 +545,10 @@ def _is_several(part: Any) -> bool:
 
 
 def map_names(function: Callable[[Any], Any], part: Any) -> Any:
-    """Apply a function to each name in inputs, targets or weights; return the same structure."""
+    """Apply a function to each name in inputs, targets or weights.
+
+    The result has the same structure as the names.
+    """
     if isinstance(part, Mapping):
         return {key: map_names(function, each) for key, each in part.items()}
     return tuple(map_names(function, each) for each in part) if _is_several(part) else function(part)

@@ -70,7 +70,10 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths of a tensor's second dimension, or None if that dimension is not padded."""
+    """Look up the name of the tensor with the lengths of a tensor's second dimension.
+
+    The result is None if that dimension is not padded.
+    """
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -103,7 +106,10 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Convert a mask or numbers to bool, and reduce them to a given rank: False if any value is 0 or False."""
+    """Convert a mask or numbers to bool, and reduce them to a given rank.
+
+    A reduced value is False if any value in it is 0 or False.
+    """
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
@@ -155,7 +161,9 @@ def _fitting(
 
 
 def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
-    """Call a function with each target and its weights and class weights; keep the structure of the targets.
+    """Call a function with each target, and with its weights and class weights.
+
+    The results have the structure of the targets.
 
     Raises:
         OptionError: the weights and the targets differ in structure.
@@ -176,7 +184,10 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Split an option into one value per target, with None for a target that has none."""
+    """Split an option into one value per target.
+
+    The value is None for a target for which the option has none.
+    """
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):

@@ -99,7 +99,9 @@ def mix(
 
 
 def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
-    """Draw dataset indices at random, in proportion to the shares: an endless `tf.data.Dataset` of int64.
+    """Draw dataset indices at random, in proportion to the shares.
+
+    The result is an endless `tf.data.Dataset` of int64.
 
     `sample_from_datasets` would depend on the global seed of the program (`tf.random.set_seed`).
     """

@@ -58,7 +58,10 @@ _PROGRAM_SEED = 87654321
 
 
 def check_seed(seed: Any) -> int | None:
-    """Convert a seed to int64; raise `OptionError` unless it is None or an int of at most 64 bits."""
+    """Convert a seed to int64.
+
+    `OptionError` is raised unless the seed is None or an int of at most 64 bits.
+    """
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not -(1 << 63) <= int(seed) < 1 << 64:
@@ -235,7 +238,9 @@ def _bits_of(positions: Any, number: Any) -> Any:
 
 
 def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
-    """Compute a seed for each copy of each record in an epoch: an int64 with twice `SEED_BITS` random bits.
+    """Compute a seed for each copy of each record in an epoch.
+
+    A seed is an int64 with twice `SEED_BITS` random bits.
 
     Args:
         positions: int64, `(n,)`: position of each record.
@@ -394,7 +399,10 @@ class LengthCounts:
 
     @property
     def longest(self) -> int | None:
-        """Length of the longest record; None if there are no records."""
+        """Length of the longest record.
+
+        It is None if there are no records.
+        """
         return int(self.values[-1]) if self.values.size else None
 
     @property
@@ -468,7 +476,9 @@ class PlannedReads:
         return cls(paths, np.concatenate(tables), ends, origin.manifest.path if origin.manifest else "")
 
     def records(self, file: Any, window: int) -> Any:
-        """Read the records of a file in windows; return a `tf.data.Dataset` of string `(w,)`.
+        """Read the records of a file in windows.
+
+        The result is a `tf.data.Dataset` of string `(w,)`.
 
         Args:
             file: index of the file, int64 scalar.
@@ -572,7 +582,9 @@ class StreamOptions:
         return list(dict.fromkeys(group for length in counted if length is not None for group in groups_of(length)))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Return the mask of the records within the limits, or True if there are no limits.
+        """Compute which records are within the limits.
+
+        The result is a mask, or True if there are no limits.
 
         Args:
             lengths: mapping from alignment group to stored lengths, int64 `(n,)`.
@@ -889,7 +901,10 @@ class _Files:
         return tf.gather(tf.constant(np.cumsum(counts), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
-        """Read the stored lengths of the records of a file; return None if they are not stored."""
+        """Read the stored lengths of the records of a file.
+
+        The result is None if they are not stored.
+        """
         import tensorflow as tf
 
         if self.options.known is not None:

@@ -73,7 +73,10 @@ class Plan:
 
     @property
     def efficiency(self) -> float:
-        """Proportion of real steps among all steps, padding included; 1.0 for an epoch without steps."""
+        """Proportion of real steps among all steps, padding included.
+
+        It is 1.0 for an epoch without steps.
+        """
         return self.steps / self.padded_steps if self.padded_steps else 1.0
 
     @property

@@ -324,7 +324,9 @@ def _alone(block: Messages) -> list[Messages]:
 
 
 def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Messages]]) -> Iterator[Sequence[Messages]]:
-    """Check a file and yield its windows; raise an error at the end if records are missing.
+    """Check a file and yield its windows.
+
+    If records are missing, an error is raised at the end.
 
     Raises:
         ShardReadError: the number of records is wrong.

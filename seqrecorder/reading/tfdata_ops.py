@@ -144,7 +144,10 @@ class Traced:
 
 
 def _tensor_of(value: Any) -> Any:
-    """Convert a value to a tensor; keep ragged and sparse tensors."""
+    """Convert a value to a tensor.
+
+    Ragged and sparse tensors are returned unchanged.
+    """
     import tensorflow as tf
 
     return value if isinstance(value, tf.RaggedTensor | tf.SparseTensor) else tf.convert_to_tensor(value)
@@ -290,7 +293,10 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: Any, paral
 
 
 def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, Any]:
-    """Trace a function that returns datasets; return the trace and the spec of their elements."""
+    """Trace a function that returns datasets.
+
+    The result is the trace, and the spec of the elements of the datasets.
+    """
     import tensorflow as tf
 
     spec: list[Any] = []

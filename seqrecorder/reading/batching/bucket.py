@@ -77,7 +77,9 @@ class LengthPlan(ABC):
 
     @abstractmethod
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`.
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: windows of all epochs, prepared by `turns` and concatenated.
@@ -86,7 +88,10 @@ class LengthPlan(ABC):
         """
 
     def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
-        """Count the batches of an epoch with records of these lengths; return -1 if the number depends on the order."""
+        """Count the batches of an epoch with records of these lengths.
+
+        The result is -1 if the number of batches depends on the order of the records.
+        """
         return -1
 
     @abstractmethod
@@ -196,7 +201,10 @@ class BatchesByLength(PaddedBatches):
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
+        """
         turns = feed.turns(plan.turns, window=plan.window, group=group, permute=not plan.in_buckets)
         return plan.apply(turns, shuffle=feed.options.shuffle)
 
@@ -374,7 +382,10 @@ class BucketPlan(LengthPlan):
         return mapped(batches, lambda _, serialized, lengths: PlannedBatch(serialized, lengths[:0], lengths))
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
+        """
         if self.one_by_one:
             return turns
         if self.sorted_window:
@@ -420,7 +431,10 @@ class BucketPlan(LengthPlan):
 
     @property
     def widths(self) -> Sequence[int]:
-        """Padded length of each bucket, if batches are padded to boundaries and the longest record is known."""
+        """Padded length of each bucket.
+
+        The sequence is empty unless batches are padded to boundaries and the longest record is known.
+        """
         if not self.options.pad_to_bucket_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
@@ -674,7 +688,9 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """Window of records, described by scalar tensors; its lengths are passed separately.
+    """Window of records, described by scalar tensors.
+
+    The lengths of its records are passed separately.
 
     Attributes:
         index: int64, index of the window in its epoch.
@@ -874,7 +890,10 @@ def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
 
 
 def order_of(keys: Any) -> tuple[Any, Any]:
-    """Sort rows by int32 keys with a stable sort; return the sorted rows and keys."""
+    """Sort rows by int32 keys with a stable sort.
+
+    The result is the sorted rows and the sorted keys.
+    """
     import tensorflow as tf
 
     negative, rows = tf.raw_ops.TopKV2(input=-keys, k=tf.size(keys))

@@ -90,7 +90,10 @@ class Groups(PaddedBatches):
         return self._planned(feed)[0].map(lambda _, lengths: shape_of(lengths, width(feed.group(), lengths)))
 
     def _planned(self, feed: Feed) -> tuple[Any, int]:
-        """Plan the batches; return a `tf.data.Dataset` of their records and lengths, and the number of batches."""
+        """Plan the batches, and count them.
+
+        The result is a `tf.data.Dataset` of their records and lengths, and the number of batches.
+        """
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         values = _Values.of(feed, self.by)
         count, places = share_places(values.counts // self.each, self.groups)
@@ -184,7 +187,10 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Count, for each element, the earlier elements of the same kind: int64 `(n,)`."""
+    """Count, for each element, the earlier elements of the same kind.
+
+    The result is int64 `(n,)`.
+    """
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -274,7 +280,10 @@ class _Values:
         return tf.cast(column.values, tf.int64)
 
     def kinds(self, serialized: Any) -> Any:
-        """Look up the value of each record in `table`; return its index, int64 `(w,)`."""
+        """Look up the value of each record in `table`.
+
+        The result is the index of each value, int64 `(w,)`.
+        """
         import tensorflow as tf
 
         if self.known is not None:

@@ -26,7 +26,9 @@ _CLASS = 16
 
 
 def length_classes(length: int) -> list[int]:
-    """Divide the lengths up to `length` into classes; return the smallest length of each, ascending.
+    """Divide the lengths up to `length` into classes.
+
+    The result is the smallest length of each class, in ascending order.
 
     >>> length_classes(40)[-4:]
     [34, 36, 38, 40]
@@ -479,7 +481,10 @@ def pack_batches(
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
-    """Divide records into segments; return the record of each segment, and the table of `pack_batches`."""
+    """Divide records into segments.
+
+    The result is the record to which each segment belongs, and the table for `pack_batches`.
+    """
     import tensorflow as tf
 
     most = tf.constant(lengths, tf.int64)

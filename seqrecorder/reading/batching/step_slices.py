@@ -106,7 +106,9 @@ class Steps:
 
 @attrs.frozen(eq=False)
 class StoredSteps:
-    """Steps of one feature list of one record, kept as the stored buffer; only gathered steps are decoded.
+    """Steps of one feature list of one record, kept as the stored buffer.
+
+    Only steps that are gathered are decoded.
 
     Attributes:
         field: declaration of the list.

@@ -74,7 +74,10 @@ class Feed:
         return records if deal is None or records < 0 else len(range(records)[deal])
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
-        """Return the lengths of this reader's records, or None if they are not stored and `parse` is False."""
+        """Return the lengths of this reader's records.
+
+        The result is None if they are not stored and `parse` is False.
+        """
         groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
@@ -213,7 +216,9 @@ class Feed:
             raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
 
     def count_empty(self, group: RecordLength) -> None:
-        """Log how many records have no steps; strategies that cut records leave them out.
+        """Log how many records have no steps.
+
+        Strategies that cut records leave these records out.
 
         Raises:
             OptionError: no record has a step.
@@ -335,7 +340,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches add to fields and lengths; return None for single records."""
+        """Describe the tensors that batches add to fields and lengths.
+
+        The result is None for single records, which add none.
+        """
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
@@ -382,7 +390,10 @@ def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
 
 
 def positive(_: Any, attribute: Any, value: Any) -> None:
-    """Raise `OptionError` unless an option is an int of 1 or more; None is valid if it is the default."""
+    """Raise `OptionError` unless an option is an int of 1 or more.
+
+    None is also valid if it is the default of the option.
+    """
     if value is not None or attribute.default is not None:
         check_count(attribute.name, value)
 
@@ -539,7 +550,10 @@ def fit_lengths(
 
 @attrs.frozen
 class Single(Strategy):
-    """Strategy that reads single records; the common options have no effect."""
+    """Strategy that reads single records.
+
+    The common options of strategies have no effect.
+    """
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - a parameter of all strategies
         """Return None, because single records contain only their fields."""

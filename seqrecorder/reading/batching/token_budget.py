@@ -39,7 +39,10 @@ class TokenBudgetPlan(LengthPlan):
     options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
+        """
         return budget_batches(turns, self.options, at_random=shuffle > 0)
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:

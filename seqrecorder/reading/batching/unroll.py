@@ -230,7 +230,9 @@ def segment_counts(lengths: Any, length: int) -> Any:
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
-    """Assign the records of a window to slots; return the updated slots, and the plan of the batches.
+    """Assign the records of a window to slots.
+
+    The result is the updated slots, and the plan of the batches.
 
     Args:
         slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: record of each slot (length 0 for an

@@ -169,7 +169,10 @@ class Window(Strategy):
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
-        """Return the last step at which a window with a full horizon can start, or a negative number if none can."""
+        """Compute the last step at which a window with a full horizon can start.
+
+        The result is negative if no such window fits into the record.
+        """
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     @property
@@ -395,7 +398,9 @@ class Window(Strategy):
 def plan_windows(
     windows: Any, locate: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
 ) -> Any:
-    """Plan whole batches of slices (see `cut_batches`); remaining slices wait for the next window of records.
+    """Plan whole batches of slices (see `cut_batches`).
+
+    The slices that remain wait for the next window of records.
 
     Args:
         windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`; with spans, lengths are
