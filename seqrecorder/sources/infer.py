@@ -51,7 +51,10 @@ def is_of_series(source: Any) -> bool:
 
 
 def _unpacked(source: Any) -> str:
-    """Strip the compression suffix from a path; return an empty string if `source` is not a path."""
+    """Strip the compression suffix from a path.
+
+    The result is an empty string if `source` is not a path.
+    """
     name = str(source) if isinstance(source, (str, Path)) else ""
     return name.removesuffix(next((ending for ending in _PACKED if name.endswith(ending)), ""))
 
@@ -192,7 +195,10 @@ def _with_codes(source: Any, table: Any) -> tuple[Any, Sequence[str]]:
 
 
 def _nested(value: Any) -> Any:
-    """Convert an array to nested lists of one-dimensional arrays, or to a scalar if it has no dimension."""
+    """Convert an array to nested lists of one-dimensional arrays.
+
+    An array without dimensions is converted to a scalar.
+    """
     if not isinstance(value, np.ndarray) or value.ndim == 1:
         return value
     return [_nested(part) for part in value] if value.ndim else value[()]
@@ -356,7 +362,10 @@ def _is_list(kind: Any) -> bool:
 
 
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
-    """Flatten nested lists; return the values and the size of each level (None if it varies)."""
+    """Flatten nested lists.
+
+    The result is the values, and the size of each level, which is None if it varies.
+    """
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):
         size, counts = _fixed_size(array), _counts(array)

@@ -133,7 +133,10 @@ def _is_text(kind: Any) -> bool:
 
 
 def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
-    """Compute the order of rows that sorts the keys; return None if the rows are sorted already."""
+    """Compute the order of rows that sorts the keys.
+
+    The result is None if the rows are sorted already.
+    """
     words = _words(table, keys)
     if _are_sorted(words):
         return None

@@ -130,7 +130,10 @@ def _common_types(schemas: dict[Path, Any], wanted: Sequence[str], declared: Map
 
 
 def _with_types(batch: Any, common: Mapping[str, Any]) -> Any:
-    """Convert columns of a batch exactly; raise `SourceError` for a value that does not fit."""
+    """Convert columns of a batch exactly.
+
+    A value that does not fit raises `SourceError`.
+    """
     for name, kind in common.items():
         try:
             batch = batch.set_column(batch.schema.names.index(name), name, batch[name].cast(kind))

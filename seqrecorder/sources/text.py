@@ -152,7 +152,10 @@ class TextRecords(SkippingSource, Generic[T]):
         return f"<{self.schema.name} records of {', '.join(map(name_of, self.paths))}>"
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the records; errors name the line of the invalid record."""
+        """Yield the records.
+
+        The message of an error contains the line of the invalid record.
+        """
         self.begin()
         for path in self.paths:
             yield from self._records(path, self._parse(path))
@@ -277,7 +280,9 @@ def value_of_text(field: Field, text: str) -> Any:
 
 
 def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
-    """Parse strings as values of a field; errors contain the line numbers in `lines`.
+    """Parse strings as values of a field.
+
+    The message of an error contains the line number of the string, from `lines`.
 
     Raises:
         SourceError: a string is not a value of the field.
@@ -413,7 +418,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def exact_text(field: Field, value: Any) -> Any:
-    """Convert null to NaN or NaT, and ISO 8601 strings to times; return other JSON values unchanged."""
+    """Convert null to NaN or NaT, and ISO 8601 strings to times.
+
+    Other JSON values are returned unchanged.
+    """
     element = field.element
     plain = (value is None and field.optional) or not (element.has_nan or element.is_time)
     return value if plain else _of_json(element, value)

@@ -69,7 +69,10 @@ class Range:
 
     @property
     def only(self) -> int | None:
-        """Value of a count that is always the same; None if it varies."""
+        """Value of a count that is always the same.
+
+        It is None if the count varies.
+        """
         return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
@@ -142,7 +145,7 @@ class _Tally:
     counts: set[int] = attrs.field(factory=set)
 
     def add_steps(self, data: bytes, start: int, stop: int) -> tuple[int, int]:
-        """Add the steps of a feature list; return the number of steps and of values."""
+        """Add the steps of a feature list, and return the number of steps and the number of values."""
         for kind, step in _SINGLE.items():
             steps = step.findall(data, start, stop)
             if sum(map(len, steps)) == stop - start > 0:
@@ -152,7 +155,7 @@ class _Tally:
         return len(counts), sum(counts)
 
     def add(self, feature: Feature) -> int:
-        """Add the values of a Feature to the statistics; return their number."""
+        """Add the values of a Feature to the statistics, and return their number."""
         kind, values = feature.kind, feature.values
         count = len(values)
         if kind:
@@ -214,7 +217,9 @@ def profile(data: Iterable[bytes]) -> Profile:
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
-    """Group features that have equal lengths in every record; return the group of each feature.
+    """Group the features that have equal lengths in every record.
+
+    The result maps each feature to its group.
 
     The largest group, by number of features and then by number of elements, is the default group if `has_default` is
     True. Other groups are named after their first feature; the group of a single feature is None.
@@ -256,7 +261,10 @@ def _is_text(value: bytes) -> bool:
 
 
 def array_of(feature: Feature) -> NDArray[Any]:
-    """Convert the values of a Feature to an array; bytes that are UTF-8 become text."""
+    """Convert the values of a Feature to an array.
+
+    Bytes that are UTF-8 become text.
+    """
     if feature.kind == "bytes":
         return objects([value.decode() if _is_text(value) else value for value in feature.values])
     return np.asarray(feature.values, np.int64 if feature.kind == "int64" else np.float32)
