@@ -106,7 +106,10 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
 
 
 def _at(column: Column, position: int) -> Any:
-    """Look up the value of a record in a column of scalars; return None if it is absent."""
+    """Look up the value of a record in a column of scalars.
+
+    The result is None if the value is absent.
+    """
     if column.present is None:
         return column.values[position]
     return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
@@ -531,7 +534,10 @@ class TableSource(ColumnSource):
         """Yield pyarrow tables with one column per field."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of each table; with `on_error="skip"`, records that do not fit are left out."""
+        """Yield the columns of each table.
+
+        With `on_error="skip"`, records that do not fit are left out.
+        """
         self.begin()
         rows = 0
         self.table.left_out.clear()
@@ -597,7 +603,9 @@ class TableRecords(TableSource):
 def check_columns(
     schema: Schema, columns: Mapping[str, Any] | None, *, several: bool = True
 ) -> Mapping[str, str | Sequence[str]]:
-    """Check a mapping from field to column name; return an empty mapping for None.
+    """Check a mapping from field to column name.
+
+    The result is the mapping; it is empty for None.
 
     Raises:
         OptionError: `columns` does not map fields of the schema to column names. Lists of names are valid only for
@@ -619,7 +627,9 @@ def check_columns(
 
 
 def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | None) -> dict[str, str]:
-    """Map each field to its column in a table; a sparse field has the entries `<field>/indices` and `<field>/values`.
+    """Map each field to its column in a table.
+
+    A sparse field has two entries, `<field>/indices` and `<field>/values`.
 
     Args:
         schema: schema of the records.
@@ -761,7 +771,10 @@ class Dictionaries(ColumnSource):
             done += len(rows)
 
     def _chunks(self) -> Iterator[list[Any]]:
-        """Yield the rows in chunks; copy rows that the caller may change."""
+        """Yield the rows in chunks.
+
+        Rows that the caller may change are copied.
+        """
         in_memory = type(self.rows) in (list, tuple)
         chunk: list[Any] = []
         size = 0

@@ -359,9 +359,10 @@ def _whole(
 
 
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
-    """Check for each attempt whether a dataset contains its shards, or those of a later attempt at the same part.
+    """Check for each attempt whether the dataset contains it.
 
-    An attempt without shards counts as contained if any other attempt is.
+    The dataset contains an attempt if it has its shards, or those of a later attempt at the same part. An attempt
+    without shards counts as contained if any other attempt is.
 
     Args:
         source: directory or URL of the parts.
@@ -544,7 +545,9 @@ def _is_done(source: Source, *, late: bool) -> bool:
 def commit_pieces(
     numbers: Sequence[int], destination: str | os.PathLike[str], schema: object, options: WriteOptions
 ) -> Manifest:
-    """Commit the parts that `write_pieces` wrote; if there are none, write an empty dataset.
+    """Commit the parts that `write_pieces` wrote.
+
+    If there are none, an empty dataset is written.
 
     Raises:
         DuplicateKeyError: two parts share a key.

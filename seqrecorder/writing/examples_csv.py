@@ -21,7 +21,9 @@ SURROGATES = "surrogatepass"
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""Format values as a CSV line without a line end; None becomes an empty cell.
+    r"""Format values as a CSV line without a line end.
+
+    None becomes an empty cell.
 
     >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
     'a,1,,"b,c","two\nlines"'

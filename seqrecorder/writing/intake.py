@@ -1,4 +1,6 @@
-"""Intake of records: take them from sources, group them, encode them, and pass them to the writers of the splits.
+"""Intake of records, from their sources to the writers of the splits.
+
+Records are taken from sources, grouped, encoded, and passed on.
 
 The hooks `load` and `split` are called by `load_hooks`, and shards are written by `splits`.
 """
@@ -56,7 +58,9 @@ if TYPE_CHECKING:
 
 
 class LifeCycle:
-    """Life cycle of source records in this process: it runs their hooks and encodes them.
+    """Life cycle of source records in this process.
+
+    It consists of their hooks and their encoding.
 
     `PoolEncoder` does the same in worker processes.
 
@@ -204,7 +208,9 @@ _ENOUGH = 1024  # a remainder of at least this many records is encoded immediate
 
 
 class RecordStream:
-    """Stream of source records in blocks, each block with the name of its split (None if the source names no splits).
+    """Stream of source records in blocks.
+
+    Each block comes with the name of its split, or with None if the source names no splits.
 
     >>> stream = RecordStream({"train": "abc", "eval": "d"})
     >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
@@ -427,7 +433,10 @@ class Waiting:
             self._hastens = True
 
     def fill(self, stream: RecordStream) -> Iterator[None]:
-        """Add all records of a source; yield each time the caller must empty the buffer before more can be added."""
+        """Add all records of a source.
+
+        The function yields each time the caller must empty the buffer before more can be added.
+        """
         # The size of records from an iterator is unknown until they are taken, so we judge by the size of earlier
         # records to keep blocks small compared with a chunk.
         most = 1
@@ -541,7 +550,10 @@ class RecordIntake:
         self._add_batches(lambda: iter([given_columns(self._schema, columns)]), split)
 
     def add_all(self, stream: RecordStream) -> None:
-        """Accept all records of a source: one by one, or in batches if the source is columnar."""
+        """Accept all records of a source.
+
+        Records of a columnar source are accepted in batches, all others one by one.
+        """
         for name in stream.splits:
             self.placement.check_split(name)
             self.placement.open(name)
@@ -562,7 +574,10 @@ class RecordIntake:
                 self._add_source(source, split)
 
     def add_encoded(self, data: Sequence[bytes], lengths: NDArray[np.int64], splits: Sequence[str]) -> None:
-        """Accept encoded records, each with its split; their keys must already have been checked."""
+        """Accept encoded records, each with its split.
+
+        Their keys must already have been checked.
+        """
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
@@ -572,7 +587,10 @@ class RecordIntake:
         self._go_through([data], write_rows)
 
     def finish(self) -> None:
-        """Write all buffered records; raise the error of the first record that failed."""
+        """Write all buffered records.
+
+        The error of the first record that failed is raised.
+        """
         if self._failure is not None:
             raise self._failure
         self._flush()
@@ -598,7 +616,10 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _keeping_failure(self) -> Iterator[None]:
-        """Record an error that is raised inside the `with` block, and raise it again; accept no records afterwards."""
+        """Record an error that is raised inside the `with` block, and raise it again.
+
+        No records are accepted afterwards.
+        """
         try:
             yield
         except BaseException as error:

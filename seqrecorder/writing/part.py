@@ -84,7 +84,10 @@ class UrlParts:
 
     @classmethod
     def of(cls, url: str, part: int | str | None = None) -> UrlParts:
-        """List the parts at a URL or, if `part` is given, only those whose name starts with it."""
+        """List the parts at a URL.
+
+        If `part` is given, only parts whose name starts with it are listed.
+        """
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
         begin = PARTS if part is None else f"{PARTS}{part}-"
         names = {name: item for name, item in whole.place.items().items() if name.startswith(begin)}
@@ -217,7 +220,9 @@ def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
 
 
 def parts(destination: str | os.PathLike[str]) -> list[int | str]:
-    """List the completed parts of a dataset that await `commit`: numbers first, then names.
+    """List the completed parts of a dataset that await `commit`.
+
+    Numbers are listed first, and then names.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -410,7 +415,9 @@ def write_pieces(
 
 
 def checked_part(part: object) -> int | str:
-    """Check the number or name of a part; convert a string of digits to a number.
+    """Check the number or name of a part.
+
+    A string of digits is converted to a number.
 
     >>> checked_part("00017"), checked_part("a-m")
     (17, 'a-m')
@@ -469,7 +476,9 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
 
 @attrs.define(slots=False)
 class PieceEncoder:
-    """Encoder of records, dictionaries and tables that runs in any process; only its schema and options are pickled.
+    """Encoder of records, dictionaries and tables that runs in any process.
+
+    Only its schema and options are pickled.
 
     Args:
         schema: schema of the records.
@@ -562,7 +571,9 @@ def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
 
 
 def same_everywhere(destination: str | os.PathLike[str]) -> str:
-    """Make a path absolute, because workers have other working directories; return a URL unchanged.
+    """Make a path absolute, because workers have other working directories.
+
+    A URL is returned unchanged.
 
     Raises:
         OptionError: `destination` is neither a URL nor a path.

@@ -178,7 +178,9 @@ class Router:
         check_name(split, "split")
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that belong to a split; return their indices, or None for all records.
+        """Select the records that belong to a split.
+
+        The result is their indices, or None if all records are selected.
 
         Raises:
             RecordError: a record has no time.
@@ -189,7 +191,9 @@ class Router:
         return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
     def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
-        """Choose the split of each record; return a list of names, or a single name if all are equal.
+        """Choose the split of each record.
+
+        The result is a list of names, or a single name if it is the same for all records.
 
         Args:
             sources: at least one source record.
@@ -247,7 +251,10 @@ class Router:
 def _continue(
     old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
 ) -> tuple[Any, Any, Any, TimeRule | None]:
-    """Take the splitting rule from the old dataset; raise `OptionError` if an option contradicts it."""
+    """Take the splitting rule from the old dataset.
+
+    An option that contradicts the rule raises `OptionError`.
+    """
     was = old.splitting
     _keep_option("seed", seed or None, was.seed)
     if time is not None and time.to_dict(old.schema) != was.time:

@@ -209,7 +209,10 @@ class _Costs:
 
     @property
     def ratio(self) -> float:
-        """Ratio of encoding time to copy time; 0 before the first measurement."""
+        """Ratio of encoding time to copy time.
+
+        It is 0 before the first measurement.
+        """
         return self._encoding / max(self._copying, 1e-9)
 
     @property
@@ -281,7 +284,10 @@ class PoolEncoder:
             self._go_on_alone(f"{reason}: {error}")
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Encode a chunk here, or queue it for a worker; yield the blocks that are due."""
+        """Encode a chunk here, or queue it for a worker.
+
+        The blocks that are due are yielded.
+        """
         if self._pool is not None and self._pool.problem:
             self._go_on_alone(f"workers cannot start: {self._pool.problem}")
         pool, pickling = self._pool, None

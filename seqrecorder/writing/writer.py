@@ -365,7 +365,10 @@ class Writer(Generic[R]):
         self._lock = threading.RLock()  # delays the exit of the interpreter while files are in use
 
     def _url_of(self, destination: Any) -> Destination | None:
-        """Open the destination if it is a URL; return None for a directory."""
+        """Open the destination if it is a URL.
+
+        The result is None for a directory.
+        """
         if not is_url(destination):
             if copied := origin_of(local_path(destination)):
                 raise OptionError(f"{destination} is in the cache of {copied}; write to {copied} instead")
@@ -513,7 +516,9 @@ class Writer(Generic[R]):
         intake.add_columns(columns, split)
 
     def write_all(self, records: Iterable[R] | Mapping[str, Iterable[R]] | RecordStream) -> None:
-        """Add all records of a source: one by one, or in batches if the source is columnar.
+        """Add all records of a source.
+
+        Records of a columnar source are added in batches, all others one by one.
 
         Args:
             records: any source that `write` accepts.
@@ -621,7 +626,10 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.in_time is not None)
 
     def _known_stats(self) -> Stats | None:
-        """Read the statistics of the dataset being appended to; return None if there are none."""
+        """Read the statistics of the dataset being appended to.
+
+        The result is None if there are none, or if they cannot be read.
+        """
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
