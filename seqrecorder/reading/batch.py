@@ -216,7 +216,10 @@ class _ElementOrigin(Origin):
         return Traced.of(encode, windows.element_spec).mapped(windows).prefetch(1)
 
     def lengths(self, group: str) -> NDArray[np.int64]:
-        """Return the lengths of all elements; the first call iterates over the dataset."""
+        """Return the lengths of all elements.
+
+        The first call iterates over the dataset.
+        """
         import tensorflow as tf
 
         if "lengths" not in self._cache:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
-    """Compute the number of batches from the number of records; return -1 if `records` is -1 (unknown)."""
+    """Compute the number of batches from the number of records.
+
+    If the number of records is unknown, it is -1, and so is the result.
+    """
     if records < 0:
         return -1
     return records // size if drop_remainder else -(-records // size)

@@ -99,7 +99,10 @@ def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
 
 @attrs.frozen
 class Shift(Derivation):
-    """Derivation of the next (`by` is 1) or previous (-1) step of a feature list; next steps have a mask, `real`."""
+    """Derivation of the next or the previous step of a feature list.
+
+    The next step (`by` is 1) has a mask, `real`. The previous step (`by` is -1) has none.
+    """
 
     looks_around: ClassVar[bool] = True
 
@@ -115,7 +118,10 @@ class Shift(Derivation):
 
     @property
     def real(self) -> str | None:
-        """Name of the bool mask of steps that have a next step; None for previous steps."""
+        """Name of the bool mask of the steps that have a next step.
+
+        It is None for previous steps, which have no mask.
+        """
         return f"has_next_step({self.source})" if self.by > 0 else None
 
     @property
@@ -168,7 +174,9 @@ class Shift(Derivation):
 
 
 def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
-    """Convert a word to its id; return a value unchanged if it is not text, or if there is no vocabulary.
+    """Convert a word to its id in the vocabulary.
+
+    A value that is not text is returned unchanged. So is every value if there is no vocabulary.
 
     Raises:
         OptionError: the vocabulary does not contain the word.
@@ -185,7 +193,9 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
 
 
 def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
-    """Replace `next_step` and `previous_step` in an option with field names; return the option and the shifts.
+    """Replace `next_step` and `previous_step` in an option with field names.
+
+    The result is the new option, and the shifts that were replaced.
 
     Args:
         option: name of the option: inputs, targets or weights.
@@ -377,16 +387,19 @@ class DerivedFields:
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Shift a mask of observed values like the values themselves; a start value counts as observed."""
+    """Shift a mask of observed values in the same way as the values.
+
+    A start value counts as observed.
+    """
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 
 @attrs.frozen
 class Observed(Derivation):
-    """Derivation that replaces NaN in a float field with 0 and adds a float32 mask: 1 for observed values, otherwise 0.
+    """Derivation that replaces NaN in a float field with 0, and adds a mask of the observed values.
 
-    The mask has the shape of the field. It is float because models concatenate it to the values, multiply by it, or use
-    it as sample weights.
+    The mask has the shape of the field, and is 1 for observed values and 0 for others. It is float32 because models
+    concatenate it to the values, multiply by it, or use it as sample weights.
     """
 
     @property
@@ -401,7 +414,10 @@ class Observed(Derivation):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of derived fields that are padded like the source: none, because padding counts as missing."""
+        """Names of derived fields that are padded like the source.
+
+        There are none, because padding counts as missing.
+        """
         return ()
 
     def fields(self, field: Field) -> tuple[Field, ...]:
@@ -422,7 +438,9 @@ class Observed(Derivation):
 
 
 def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
-    """Build a mask for each field in the option `missing`; `"mask"` means all float fields that are not sparse.
+    """Build the masks that the option `missing` requests.
+
+    `"mask"` requests one for every float field that is not sparse.
 
     Raises:
         OptionError: a field does not contain floats, or another field has the name of its mask.
@@ -504,7 +522,9 @@ def names_of(part: Any) -> list[str]:
 
 
 def weight_names(weights: Any) -> list[str]:
-    """List the names in `weights`, in which a target may have several names, None or False.
+    """List the names in the option `weights`.
+
+    A target may have one name, several names, None or False.
 
     Raises:
         OptionError: a value is not a name.
@@ -525,7 +545,10 @@ def _is_several(part: Any) -> bool:
 
 
 def map_names(function: Callable[[Any], Any], part: Any) -> Any:
-    """Apply a function to each name in inputs, targets or weights; return the same structure."""
+    """Apply a function to each name in inputs, targets or weights.
+
+    The result has the same structure as the names.
+    """
     if isinstance(part, Mapping):
         return {key: map_names(function, each) for key, each in part.items()}
     return tuple(map_names(function, each) for each in part) if _is_several(part) else function(part)

@@ -130,7 +130,10 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
 
 
 def _verb_and_advice(schema: Schema, advice: str) -> tuple[str, str]:
-    """Return the verb that follows the name of a schema, and advice on changing the name of a field."""
+    """Choose the wording of an error about the name of a field.
+
+    The result is the verb that follows the name of the schema, and advice on how to change the name of the field.
+    """
     return ("have", "drop or rename it in `.map()` first") if schema.name == ELEMENTS else ("has", advice)
 
 
@@ -149,7 +152,10 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
-    """Map the names of lengths, masks and other tensors of steps to alignment groups, leaving out the first group."""
+    """Map the names of lengths, row splits, masks and other tensors with steps to their alignment groups.
+
+    Tensors of the first group are left out.
+    """
     groups = schema.groups[1:] if options.carried else ()
     counts = {name(group): group for group in groups for name in (length_name, splits_name)}
     masks = {mask_of(group, schema, options): group for group in groups}
@@ -243,7 +249,11 @@ class Elements:
 
 
 def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:
-    """Describe the tensors that a strategy adds, with the steps of fields with a rate treated as an inner dimension."""
+    """Describe the tensors that a strategy adds to elements.
+
+    A field with a rate is cut together with the field that it follows, and gets its own steps back afterwards. So its
+    group is padded on the same side as the group that it follows, and tensors added for it have lengths of their own.
+    """
     carried, joined = strategy.carried(derived), strategy.carried(schema.in_one_rate())
     if carried is None or joined is None or not schema.rates:
         return carried
@@ -255,7 +265,9 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Build the function that restores rates in the tensors of a strategy (see `_cut_apart`) and forms an element.
+    """Build the function that turns the tensors of a strategy into an element.
+
+    It first restores the steps of fields with a rate (see `_cut_apart`).
 
     Args:
         schema: fields of the records.

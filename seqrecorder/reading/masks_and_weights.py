@@ -1,7 +1,7 @@
 """Padding masks, and elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
 A sample weight is 1 for real steps and 0 for padding, multiplied by the user's weights and the weight of the class. It
-is 0 if the target has no next step, if its value is missing, or if it is None.
+is also 0 where the target has no next step, where its value is missing, and where it is None.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths of a tensor's second dimension, or None if that dimension is not padded."""
+    """Look up the name of the tensor with the lengths of a tensor's second dimension.
+
+    The result is None if that dimension is not padded.
+    """
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -87,7 +90,10 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
 
 
 def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
-    """Return a list with the mask of real entries of a target, bool over 1 or 2 dimensions, or [] if all are real."""
+    """Compute the mask of the real entries of a target, bool over 1 or 2 dimensions.
+
+    The result is a list with the mask. The list is empty if all entries are real.
+    """
     import tensorflow as tf
 
     target, carried = values[name], options.carried
@@ -100,7 +106,10 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Convert a mask or numbers to bool, and reduce them to a given rank: False if any value is 0 or False."""
+    """Convert a mask or numbers to bool, and reduce them to a given rank.
+
+    A reduced value is False if any value in it is 0 or False.
+    """
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
@@ -152,7 +161,9 @@ def _fitting(
 
 
 def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
-    """Call a function with each target and its weights and class weights; keep the structure of the targets.
+    """Call a function with each target, and with its weights and class weights.
+
+    The results have the structure of the targets.
 
     Raises:
         OptionError: the weights and the targets differ in structure.
@@ -173,7 +184,10 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Split an option into one value per target, with None for a target that has none."""
+    """Split an option into one value per target.
+
+    The value is None for a target for which the option has none.
+    """
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
@@ -190,7 +204,11 @@ def _unlike(option: str, targets: Any, value: Any) -> OptionError:
 
 
 def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
-    """Return the mask of real steps, bool `(B, T)`, with T from `like` or from a feature list of the group."""
+    """Compute the mask of real steps, bool `(B, T)`.
+
+    T is the padded length of `like` or, if that is None, of a feature list of the group. If there is none, T is the
+    largest of the lengths, but at least 1.
+    """
     import tensorflow as tf
 
     lengths = values[options.strategy.length_name if group == parsed.groups[0] else length_name(group)]
@@ -228,7 +246,9 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
-    """Look up the class weight of each value of a target, which is 1 for classes without a weight.
+    """Look up the weight of the class of each value of a target.
+
+    Classes without a weight have the weight 1.
 
     >>> import tensorflow as tf
     >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
@@ -293,7 +313,9 @@ def with_last_axis(target: Any) -> Any:
 
 
 def loss_rank(target: Any, outer: int) -> int:
-    """Compute the rank of a target's loss, which lacks the target's last axis.
+    """Compute the rank of a target's loss.
+
+    The loss lacks the last axis of the target, unless that is an axis of records or steps.
 
     Args:
         target: tensor before `with_last_axis`.

@@ -99,7 +99,9 @@ def mix(
 
 
 def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
-    """Draw dataset indices at random, in proportion to the shares: an endless `tf.data.Dataset` of int64.
+    """Draw dataset indices at random, in proportion to the shares.
+
+    The result is an endless `tf.data.Dataset` of int64.
 
     `sample_from_datasets` would depend on the global seed of the program (`tf.random.set_seed`).
     """
@@ -150,7 +152,10 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _describe(other: Any, first: Any) -> str:
-    """Describe how an element spec differs from the first one; name the differing entries if both are dictionaries."""
+    """Describe how an element spec differs from the first one.
+
+    If both are dictionaries, the entries that differ are named.
+    """
     if not (isinstance(first, dict) and isinstance(other, dict)):
         return f"{other} instead of {first}"
     names = [f"no {name!r}" for name in first.keys() - other.keys()]

@@ -58,7 +58,10 @@ _PROGRAM_SEED = 87654321
 
 
 def check_seed(seed: Any) -> int | None:
-    """Convert a seed to int64; raise `OptionError` unless it is None or an int of at most 64 bits."""
+    """Convert a seed to int64.
+
+    `OptionError` is raised unless the seed is None or an int of at most 64 bits.
+    """
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not -(1 << 63) <= int(seed) < 1 << 64:
@@ -107,7 +110,7 @@ def iterations_begun() -> Any:
 
 
 def _place_of_seed(drawn: Any) -> Any:
-    """Build a dataset that repeats the position of the seed `drawn` in the series of all drawn seeds."""
+    """Build an endless dataset that repeats how many seeds were drawn before the seed `drawn`."""
     import tensorflow as tf
 
     # A seed generator is the only state that iterators share and that can be saved and sent to other machines. It draws
@@ -235,7 +238,9 @@ def _bits_of(positions: Any, number: Any) -> Any:
 
 
 def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
-    """Compute a seed for each copy of each record in an epoch: an int64 with twice `SEED_BITS` random bits.
+    """Compute a seed for each copy of each record in an epoch.
+
+    A seed is an int64 with twice `SEED_BITS` random bits.
 
     Args:
         positions: int64, `(n,)`: position of each record.
@@ -394,7 +399,10 @@ class LengthCounts:
 
     @property
     def longest(self) -> int | None:
-        """Length of the longest record; None if there are no records."""
+        """Length of the longest record.
+
+        It is None if there are no records.
+        """
         return int(self.values[-1]) if self.values.size else None
 
     @property
@@ -403,7 +411,7 @@ class LengthCounts:
         return float(self.values @ self.counts) / max(1, self.records)
 
     def longer(self, least: int) -> LengthCounts:
-        """Return the counts of the lengths greater than `least`."""
+        """Select the lengths greater than `least`, with their counts."""
         kept = self.values > least
         return LengthCounts(self.values[kept], self.counts[kept])
 
@@ -438,7 +446,9 @@ class Limits:
 
 @attrs.frozen(eq=False)
 class PlannedReads:
-    """Runs of records to read from shards, instead of whole files.
+    """Runs of adjacent records to read from shards.
+
+    They are read instead of whole files.
 
     Attributes:
         paths: paths of all shards.
@@ -454,7 +464,10 @@ class PlannedReads:
 
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads:
-        """Collect the runs of an origin, all of whose files must have runs."""
+        """Collect the runs of the files of an origin.
+
+        Every file must have runs.
+        """
         runs = [file.runs for file in origin.files if file.runs is not None]
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
         tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
@@ -463,7 +476,9 @@ class PlannedReads:
         return cls(paths, np.concatenate(tables), ends, origin.manifest.path if origin.manifest else "")
 
     def records(self, file: Any, window: int) -> Any:
-        """Read the records of a file in windows; return a `tf.data.Dataset` of string `(w,)`.
+        """Read the records of a file in windows.
+
+        The result is a `tf.data.Dataset` of string `(w,)`.
 
         Args:
             file: index of the file, int64 scalar.
@@ -476,7 +491,10 @@ class PlannedReads:
         return rebatched(flat_mapped(runs, lambda run: self._run(run, window)), window)
 
     def _run(self, run: Any, window: int) -> Any:
-        """Read the records of a run in windows; check at its end, with an empty window, that none is missing."""
+        """Read the records of a run in windows, and check that none is missing.
+
+        The last window is empty, and is used for the check.
+        """
         import tensorflow as tf
 
         shard, row, count, start, stop = tf.unstack(run)
@@ -564,7 +582,9 @@ class StreamOptions:
         return list(dict.fromkeys(group for length in counted if length is not None for group in groups_of(length)))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Return the mask of the records within the limits, or True if there are no limits.
+        """Compute which records are within the limits.
+
+        The result is a mask, or True if there are no limits.
 
         Args:
             lengths: mapping from alignment group to stored lengths, int64 `(n,)`.
@@ -577,7 +597,10 @@ class StreamOptions:
         return keep
 
     def cropped(self, group: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Compute the lengths after cropping, combined according to `group`; see `kept` for `lengths` and `xp`."""
+        """Compute the lengths of records after cropping, combined according to `group`.
+
+        `lengths` and `xp` are the arguments of `kept`.
+        """
         left = {name: cropped_lengths(lengths[name], self.crops.get(name, ()), xp) for name in groups_of(group)}
         return count_lengths(group, left, xp)
 
@@ -710,7 +733,9 @@ class _Files:
         return shuffled.batch(self.options.window)
 
     def _in_turn(self, group: Any, number: Any) -> Any:
-        """Read the windows of files to which records were dealt in turn, in written order.
+        """Read the windows of files among which the records were dealt in turn.
+
+        The records are read in written order.
 
         Args:
             group: int64, `(2,)`: index of the first file, and number of files.
@@ -768,7 +793,9 @@ class _Files:
         return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
 
     def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
-        """Count the records and bytes of a window as read, and check the number of records so far.
+        """Count the records and bytes of a window that was read.
+
+        If the number of records is known, the number so far is checked against it.
 
         Args:
             path: path of the file.
@@ -816,7 +843,9 @@ class _Files:
         return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
     def _wanted(self, parts: list[Any], number: Any) -> tuple[Any, ...]:
-        """Apply sharding, limits, oversampling, numbers and seeds to a window; return its records and lengths.
+        """Select the records of a window that this reader takes, and return them with their lengths.
+
+        Sharding, limits and oversampling are applied, and positions and seeds are added to the records.
 
         Args:
             parts: records, string `(w,)`; their lengths in each measured group, int64 `(w,)`; then, if the stream needs
@@ -854,7 +883,10 @@ class _Files:
         return parts[0], counted if options.spans is None else tf.concat([counted[:, tf.newaxis], parts[-1]], 1)
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
-        """Look up the lengths of the records of a window in `table`, or parse the records if it is None."""
+        """Look up the lengths of the records of a window in `table`.
+
+        If `table` is None, the records are parsed.
+        """
         import tensorflow as tf
 
         if table is None:
@@ -869,7 +901,10 @@ class _Files:
         return tf.gather(tf.constant(np.cumsum(counts), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
-        """Read the stored lengths of the records of a file; return None if they are not stored."""
+        """Read the stored lengths of the records of a file.
+
+        The result is None if they are not stored.
+        """
         import tensorflow as tf
 
         if self.options.known is not None:

@@ -88,7 +88,10 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
 
 
 def require_one_value(option: str, field: Field, problem: str | None = None) -> None:
-    """Raise `OptionError` if a field does not have one value per record, or if `problem` describes another defect."""
+    """Raise `OptionError` if a field does not have exactly one value per record.
+
+    The error is also raised if `problem` describes another defect of the field.
+    """
     problem = "may be None" if field.optional else problem
     problem = "has more than one value" if field.sparse is not None or field.is_ragged or field.shape else problem
     problem = "is a feature list" if field.is_list else problem

@@ -73,7 +73,10 @@ class Plan:
 
     @property
     def efficiency(self) -> float:
-        """Proportion of real steps among all steps, padding included; 1.0 for an epoch without steps."""
+        """Proportion of real steps among all steps, padding included.
+
+        It is 1.0 for an epoch without steps.
+        """
         return self.steps / self.padded_steps if self.padded_steps else 1.0
 
     @property
@@ -241,7 +244,10 @@ def plan(
 
 
 def _feed_of(strategy: Batching, feed: Feed) -> Feed:
-    """Restrict the feed of a strategy that cuts records to the feature lists that it can cut."""
+    """Limit a feed to the feature lists that its strategy can cut.
+
+    The feed of a strategy that does not cut records keeps all its fields.
+    """
     names = lists_to_cut(feed.origin.schema, several=isinstance(strategy, Pack))
     if not names or not isinstance(strategy, (Pack, Unroll, Window)):
         return attrs.evolve(feed, left_out={})

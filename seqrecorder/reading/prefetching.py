@@ -54,7 +54,9 @@ def map_batches(
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Compute an upper bound on the bytes of an element, not counting text itself, or infinity for ragged tensors.
+    """Compute an upper bound on the bytes of an element.
+
+    The bytes of texts themselves are not counted. The bound is infinite if tensors are ragged or sparse.
 
     Args:
         spec: structure, shapes and dtypes of the element.

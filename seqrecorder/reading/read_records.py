@@ -206,7 +206,10 @@ class _Window:
         return sum(piece.nbytes for pieces in self.pieces for piece in pieces)
 
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
-        """Return the records before the first damaged one, in written order, and the damaged file, if any."""
+        """Return the records before the first damaged one, in written order.
+
+        The file that is damaged is also returned, or None if none is.
+        """
         window = Messages.together([piece for pieces in self.pieces for piece in pieces])
         if self.is_checked:
             return window, None
@@ -237,7 +240,10 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """Result of decoding this reader's records in a window: values or an error, and the damaged file, if any."""
+    """Result of decoding the records of a window that this reader takes.
+
+    It contains their values or an error. It also contains the file that is damaged, if there is one.
+    """
 
     window: _Window
     records: Messages
@@ -274,7 +280,10 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Add the shard, number and offset of a record to a message about it; find the record by its bytes."""
+    """Add the shard, number and offset of a record to a message about it.
+
+    The record is found by a search for its bytes in the files.
+    """
     for file in files:
         number = byte = 0
         for block in RecordReader(file.path, origin.compression).blocks():
@@ -315,7 +324,9 @@ def _alone(block: Messages) -> list[Messages]:
 
 
 def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Messages]]) -> Iterator[Sequence[Messages]]:
-    """Check a file and yield its windows; raise an error at the end if records are missing.
+    """Check a file and yield its windows.
+
+    If records are missing, an error is raised at the end.
 
     Raises:
         ShardReadError: the number of records is wrong.

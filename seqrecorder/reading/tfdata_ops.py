@@ -144,7 +144,10 @@ class Traced:
 
 
 def _tensor_of(value: Any) -> Any:
-    """Convert a value to a tensor; keep ragged and sparse tensors."""
+    """Convert a value to a tensor.
+
+    Ragged and sparse tensors are returned unchanged.
+    """
     import tensorflow as tf
 
     return value if isinstance(value, tf.RaggedTensor | tf.SparseTensor) else tf.convert_to_tensor(value)
@@ -290,7 +293,10 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: Any, paral
 
 
 def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, Any]:
-    """Trace a function that returns datasets; return the trace and the spec of their elements."""
+    """Trace a function that returns datasets.
+
+    The result is the trace, and the spec of the elements of the datasets.
+    """
     import tensorflow as tf
 
     spec: list[Any] = []
@@ -335,7 +341,10 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
 
 def _growing(tensor: Any) -> Any:
-    """Return the spec of a state tensor; the number of rows is unknown if the tensor is empty now."""
+    """Build the spec of a state tensor.
+
+    If the tensor is empty now, its number of rows is unknown.
+    """
     import tensorflow as tf
 
     shape = tensor.shape.as_list()

@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 
 def advice_on_width(header: str, more: int) -> str:
-    """Write advice on a row with `more` extra columns, or return "" if no separator or row names explain them."""
+    """Write advice on a row that has `more` columns too many.
+
+    The advice is empty if neither the separator nor row names explain them.
+    """
     mark = next((mark for mark in ";\t|" if mark in header), "")
     frame = f" (columns between {mark!r}? give the frame of pandas.read_csv(sep={mark!r}, decimal=','))"
     names = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"

@@ -43,12 +43,18 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_of_series(source: Any) -> bool:
-    """Check whether a path or glob ends in `.ts` or `.tsf`; reading a `.tsf` file raises an error with advice."""
+    """Check whether a path or glob ends in `.ts` or `.tsf`.
+
+    `.tsf` is recognized only so that reading it raises an error that says what to do instead.
+    """
     return _unpacked(source).endswith((".ts", ".tsf"))
 
 
 def _unpacked(source: Any) -> str:
-    """Strip the compression suffix from a path; return an empty string if `source` is not a path."""
+    """Strip the compression suffix from a path.
+
+    The result is an empty string if `source` is not a path.
+    """
     name = str(source) if isinstance(source, (str, Path)) else ""
     return name.removesuffix(next((ending for ending in _PACKED if name.endswith(ending)), ""))
 
@@ -128,9 +134,9 @@ def infer_table(
 
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tuple[Any, Sequence[str]]:
-    """Read the first rows of a table, file or list of dictionaries; also return the names of its columns of codes.
+    """Read the first rows of a table, file or list of dictionaries.
 
-    Codes are numbers with leading zeros (see `_with_codes`).
+    The names of the columns of codes are also returned. Codes are numbers with leading zeros (see `_with_codes`).
 
     Args:
         source: source as in `Schema.infer`.
@@ -168,7 +174,9 @@ def _head(table: Table, names: Sequence[str], rows: int) -> list[Any]:
 
 
 def _with_codes(source: Any, table: Any) -> tuple[Any, Sequence[str]]:
-    """Read number columns with leading zeros, as in the code 01234, as text; also return the names of these columns.
+    """Replace each column of numbers with leading zeros, such as 01234, by a column of text.
+
+    The result is the table, and the names of these columns.
 
     Args:
         source: source of the table; only CSV files have such numbers.
@@ -187,7 +195,10 @@ def _with_codes(source: Any, table: Any) -> tuple[Any, Sequence[str]]:
 
 
 def _nested(value: Any) -> Any:
-    """Convert an array to nested lists of one-dimensional arrays, or to a scalar if it has no dimension."""
+    """Convert an array to nested lists of one-dimensional arrays.
+
+    An array without dimensions is converted to a scalar.
+    """
     if not isinstance(value, np.ndarray) or value.ndim == 1:
         return value
     return [_nested(part) for part in value] if value.ndim else value[()]
@@ -252,7 +263,10 @@ class _Drafted:
     def _add(
         self, column: str, kind: Any, inner: Any, shape: tuple[int | None, ...], comments: list[str], *, optional: bool
     ) -> bool:
-        """Add a field, or a note on why the column cannot be declared; return True if a field was added."""
+        """Add a field for a column, and return True.
+
+        If the column cannot be declared, add a note that says why, and return False.
+        """
         if None in shape[1:]:
             self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
             return False
@@ -348,7 +362,10 @@ def _is_list(kind: Any) -> bool:
 
 
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
-    """Flatten nested lists; return the values and the size of each level (None if it varies)."""
+    """Flatten nested lists.
+
+    The result is the values, and the size of each level, which is None if it varies.
+    """
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):
         size, counts = _fixed_size(array), _counts(array)

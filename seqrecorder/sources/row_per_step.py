@@ -133,7 +133,10 @@ def _is_text(kind: Any) -> bool:
 
 
 def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
-    """Compute the order of rows that sorts the keys; return None if the rows are sorted already."""
+    """Compute the order of rows that sorts the keys.
+
+    The result is None if the rows are sorted already.
+    """
     words = _words(table, keys)
     if _are_sorted(words):
         return None
@@ -153,7 +156,10 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _words(table: Any, keys: Sequence[str]) -> Words:
-    """Pack the keys into a few 64-bit words that sort in the same order, with the number of bits used in each."""
+    """Pack the keys into a few 64-bit words that sort in the same order.
+
+    The result is the words, each with the number of bits that are used in it.
+    """
     words: Words = []
     for name in keys:
         ranks = ranks_of(name, table[name])
@@ -222,7 +228,10 @@ def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
-    """Rank the values of a column through a dictionary, which sorts only the distinct values."""
+    """Rank the values of a column by sorting only the distinct values.
+
+    The distinct values are those of the column's dictionary.
+    """
     import pyarrow as pa
 
     pc = compute()
@@ -431,7 +440,10 @@ class RowGroups(TableSource):
             _LOG.warning(text, self.table.name, self.gaps, self.rows, usual.item(), self.order[-1])
 
     def _whole_groups(self, ordered: Iterator[Any]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
-        """Yield tables of complete groups, and the positions at which groups begin; join groups that span tables."""
+        """Yield tables of complete groups, with the positions at which the groups begin.
+
+        The pieces of a group that spans several tables are joined.
+        """
         import pyarrow as pa
 
         pieces: list[Any] = []  # tables of the last group, which may continue in the next table
@@ -494,7 +506,10 @@ class RowGroups(TableSource):
         return SourceError(f"{problem}: {first!r}, then {second!r}; {advice}")
 
     def _count_times(self, table: Any, inside: NDArray[np.bool_]) -> None:
-        """Count the rows with equal times, and the gaps between regular times."""
+        """Count the rows that have the same time as the row before, and the gaps in times.
+
+        Gaps are counted only if most times have the same distance. A gap is more than 1.5 times that distance.
+        """
         import pyarrow as pa
 
         if not self.order or not inside.any():
@@ -574,7 +589,10 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Check for each row but the first whether a named column differs from the previous row; NaN equals NaN."""
+    """Check for each row but the first whether one of the columns differs from the row before.
+
+    NaN counts as equal to NaN.
+    """
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))
@@ -599,7 +617,10 @@ def _differs(array: Any) -> NDArray[np.bool_]:
 
 
 def _lists(field: Field, column: Any, starts: NDArray[np.int64]) -> Any:
-    """Convert a column to one list per group; the list of an optional field is null if all its values are null."""
+    """Convert a column to one list per group.
+
+    If all values of a group are null, the list of an optional field is null, too.
+    """
     import pyarrow as pa
 
     ends = np.append(starts, len(column))

@@ -103,7 +103,9 @@ def table_of_files(
 
 
 def _common_types(schemas: dict[Path, Any], wanted: Sequence[str], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Find a common type for each column that has several in its files; integers take the type of a float field.
+    """Find a common type for each column whose type differs between the files.
+
+    If the field contains floats, integers take its type.
 
     Raises:
         SourceError: the types of a column have no common type, such as text and numbers.
@@ -128,7 +130,10 @@ def _common_types(schemas: dict[Path, Any], wanted: Sequence[str], declared: Map
 
 
 def _with_types(batch: Any, common: Mapping[str, Any]) -> Any:
-    """Convert columns of a batch exactly; raise `SourceError` for a value that does not fit."""
+    """Convert columns of a batch exactly.
+
+    A value that does not fit raises `SourceError`.
+    """
     for name, kind in common.items():
         try:
             batch = batch.set_column(batch.schema.names.index(name), name, batch[name].cast(kind))
@@ -178,7 +183,10 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception, file: Path) -> str:
-    """Return the message of an error, with advice on separators, encodings or lines longer than Arrow's 1 MiB block."""
+    """Return the message of an error, with advice on how to avoid it.
+
+    There is advice on separators, on encodings, and on lines longer than 1 MiB, the size of Arrow's blocks.
+    """
     if isinstance(error, UnicodeDecodeError):
         return f"header: expected UTF-8 (see pandas.read_csv(encoding=...)), got {error}"
     widths = _WIDTHS.search(str(error))
@@ -289,7 +297,9 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
 
 
 def _value_of_text(array: Any, kind: Any, *, cast: bool = False) -> Any:
-    """Convert the bytes of a CSV column to the declared type; `cast` accepts `2.0` as an integer.
+    """Convert the bytes of a CSV column to the declared type.
+
+    With `cast`, an integer may have a decimal point and zeros, as in `2.0`.
 
     Raises:
         ArrowInvalid: a text is not a value of the type.
@@ -320,7 +330,9 @@ def _value_of_text(array: Any, kind: Any, *, cast: bool = False) -> Any:
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert JSON numbers and times from the wider types of `_wide` to the declared type, including in lists.
+    """Convert JSON numbers and times to the declared type, including in lists.
+
+    The JSON parser has read them with the wider types of `_wide`.
 
     Raises:
         ArrowInvalid: a value is out of the range of the declared type.
@@ -385,7 +397,10 @@ def _converted(
 
 
 def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
-    """Find by binary search the rows that cannot be converted, and yield their positions and values."""
+    """Find the rows that cannot be converted, and yield their positions and values.
+
+    The column is halved until only single rows are left that fail.
+    """
     try:
         convert(column)
     except pyarrow().ArrowInvalid:
@@ -407,7 +422,10 @@ def _unfit(value: object, kind: Any) -> str:
 
 
 def _wide(kind: Any) -> Any:
-    """Widen a type for the JSON parser: numbers to 64 bits, so that errors can name the row; times to text."""
+    """Widen a type for the JSON parser.
+
+    Numbers get 64 bits, so that the error for a number that does not fit can name its row. Times become text.
+    """
     pa, types = pyarrow(), pyarrow().types
     if types.is_list(kind):
         return pa.list_(_wide(kind.value_type))

@@ -152,7 +152,10 @@ class TextRecords(SkippingSource, Generic[T]):
         return f"<{self.schema.name} records of {', '.join(map(name_of, self.paths))}>"
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the records; errors name the line of the invalid record."""
+        """Yield the records.
+
+        The message of an error contains the line of the invalid record.
+        """
         self.begin()
         for path in self.paths:
             yield from self._records(path, self._parse(path))
@@ -198,7 +201,10 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
     """Records from text files, which are converted column by column in batches."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns in batches; a batch with an invalid piece is parsed record by record."""
+        """Yield columns in batches.
+
+        If a batch contains an invalid piece, its records are parsed one by one.
+        """
         self.begin()
         for path in self.paths:
             for pieces in in_chunks(self._parse(path), operator.itemgetter(1), _PIECES, _CHARACTERS):
@@ -239,7 +245,10 @@ def text_records(
 
 
 def in_chunks(items: Iterable[T], size_of: Callable[[T], int], most: int, size: int) -> Iterator[list[T]]:
-    """Group items into lists of `most` items, or fewer if their sizes add up to `size` first."""
+    """Group items into lists of `most` items.
+
+    A list ends earlier as soon as the sizes of its items add up to `size`. The last list may also be shorter.
+    """
     chunk, total = list[T](), 0
     for item in items:
         chunk.append(item)
@@ -271,7 +280,9 @@ def value_of_text(field: Field, text: str) -> Any:
 
 
 def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
-    """Parse strings as values of a field; errors contain the line numbers in `lines`.
+    """Parse strings as values of a field.
+
+    The message of an error contains the line number of the string, from `lines`.
 
     Raises:
         SourceError: a string is not a value of the field.
@@ -407,7 +418,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def exact_text(field: Field, value: Any) -> Any:
-    """Convert null to NaN or NaT, and ISO 8601 strings to times; return other JSON values unchanged."""
+    """Convert null to NaN or NaT, and ISO 8601 strings to times.
+
+    Other JSON values are returned unchanged.
+    """
     element = field.element
     plain = (value is None and field.optional) or not (element.has_nan or element.is_time)
     return value if plain else _of_json(element, value)
@@ -423,7 +437,10 @@ def _of_json(element: ElementType, value: Any) -> Any:
 
 
 def _pairs(field: Field, indices: Any, values: Any) -> Any:
-    """Pair the indices and values of a sparse field, step by step if it is a feature list."""
+    """Pair the indices and values of a sparse field.
+
+    For a feature list, those of each step are paired.
+    """
     if indices is None or not field.is_list:
         return None if indices is None else (indices, values)
     return list(zip(indices, values, strict=True))
@@ -653,7 +670,9 @@ def from_ts(
 
 
 def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
-    """Yield the label and the list of dimensions of each series in a file; labels of regressions are numbers.
+    """Yield the label and the dimensions of each series in a file.
+
+    A label is text, a number if it is the target of a regression, or None. The dimensions are a list.
 
     Raises:
         SourceError: the header is missing or not supported, or a value is not a number.
@@ -669,7 +688,10 @@ def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
 
 
 def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, str]]:
-    """Parse the header into the dictionary `header`; then yield the numbers and texts of the data lines."""
+    """Parse the header of a file, and yield the number and the text of each data line.
+
+    The header is stored in the dictionary `header`.
+    """
     in_data = False
     for number, line in lines_of(file):
         text = line.strip()

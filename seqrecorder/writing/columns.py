@@ -106,7 +106,10 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
 
 
 def _at(column: Column, position: int) -> Any:
-    """Look up the value of a record in a column of scalars; return None if it is absent."""
+    """Look up the value of a record in a column of scalars.
+
+    The result is None if the value is absent.
+    """
     if column.present is None:
         return column.values[position]
     return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
@@ -264,7 +267,10 @@ def _size(columns: Mapping[str, Column]) -> int:
 
 
 def _absent(field: Field, size: int) -> Column:
-    """Build the column of a field that the caller left out: its default for all records, or absent values."""
+    """Build the column of a field that the caller left out.
+
+    All records get the default of the field. Without a default, the value is absent in all records.
+    """
     if field.has_default:
         column = collect(field, [field.exact(copy.deepcopy(field.default))] * size)
         if column is not None:
@@ -344,7 +350,10 @@ def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: F
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
-    """Take a snapshot of a dictionary, or of a record that does not store all attributes in slots of its class."""
+    """Take a snapshot of a dictionary, or of a record of any attrs class.
+
+    The record need not keep its attributes in slots.
+    """
     if type(record) is dict:
         return {name: copied(value) for name, value in record.items()}
     if not attrs.has(type(record)):
@@ -399,7 +408,10 @@ def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def _copied_deeply(value: Any) -> Any:
-    """Copy a buffer, an array from another library, or a mapping; raise `CannotWait` for other mutable values."""
+    """Copy a buffer, a container, or an array from another library.
+
+    An immutable value is returned as it is. For other values, `CannotWait` is raised.
+    """
     if type(value) is memoryview:
         return value.tobytes()
     if isinstance(value, (bytearray, array.array, list, tuple, Mapping)) or hasattr(type(value), "__array__"):
@@ -509,7 +521,10 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields that have a column in the table, or that the `load` hook does not fill."""
+        """Schema of the fields that are filled from the columns of the table.
+
+        Fields without a column are included, unless the `load` hook fills them.
+        """
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
@@ -519,7 +534,10 @@ class TableSource(ColumnSource):
         """Yield pyarrow tables with one column per field."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of each table; with `on_error="skip"`, records that do not fit are left out."""
+        """Yield the columns of each table.
+
+        With `on_error="skip"`, records that do not fit are left out.
+        """
         self.begin()
         rows = 0
         self.table.left_out.clear()
@@ -585,7 +603,9 @@ class TableRecords(TableSource):
 def check_columns(
     schema: Schema, columns: Mapping[str, Any] | None, *, several: bool = True
 ) -> Mapping[str, str | Sequence[str]]:
-    """Check a mapping from field to column name; return an empty mapping for None.
+    """Check a mapping from field to column name.
+
+    The result is the mapping; it is empty for None.
 
     Raises:
         OptionError: `columns` does not map fields of the schema to column names. Lists of names are valid only for
@@ -607,7 +627,9 @@ def check_columns(
 
 
 def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | None) -> dict[str, str]:
-    """Map each field to its column in a table; a sparse field has the entries `<field>/indices` and `<field>/values`.
+    """Map each field to its column in a table.
+
+    A sparse field has two entries, `<field>/indices` and `<field>/values`.
 
     Args:
         schema: schema of the records.
@@ -749,7 +771,10 @@ class Dictionaries(ColumnSource):
             done += len(rows)
 
     def _chunks(self) -> Iterator[list[Any]]:
-        """Yield the rows in chunks; copy rows that the caller may change."""
+        """Yield the rows in chunks.
+
+        Rows that the caller may change are copied.
+        """
         in_memory = type(self.rows) in (list, tuple)
         chunk: list[Any] = []
         size = 0
@@ -800,12 +825,18 @@ class Sources:
         return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
 
     def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
-        """Replace the records with the output of the hooks; `origins[i]` is the index of the source of record i."""
+        """Replace the records with the output of the hooks.
+
+        `origins[i]` is the index of the source from which record i was made.
+        """
         indices = np.asarray(origins, np.int64)
         return Sources(self.positions[indices], records, self.splits[indices])
 
     def between(self, start: int, stop: int | None) -> Sources:
-        """Select the sources from index `start` up to, but not including, `stop`; None means up to the end."""
+        """Select the sources from index `start` up to, but not including, `stop`.
+
+        If `stop` is None, all sources from `start` on are selected.
+        """
         return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 

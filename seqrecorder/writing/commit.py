@@ -142,7 +142,11 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if manifests that share a key hash also share a key, since hashes may collide."""
+    """Raise `DuplicateKeyError` if manifests that share the hash of a key also share the key.
+
+    The keys are compared because different keys may have the same hash. The error is also raised if the key is not
+    found, because a hook has changed or dropped its record.
+    """
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
@@ -248,7 +252,10 @@ def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: Writ
 
 
 def _check_committed(source: Source, expected: Expected, *, late: bool) -> None:
-    """Raise `DatasetNotFoundError` unless the missing parts may be committed to the dataset at the destination."""
+    """Raise `DatasetNotFoundError`, unless the missing parts seem to be committed already.
+
+    They do if `late` is true and the dataset at the destination was committed from the expected number of parts.
+    """
     count = len(expected) if isinstance(expected, list) else expected
     more = "" if late else "; a commit that ran before may have taken them"
     if late and is_dataset(source.destination):
@@ -262,7 +269,10 @@ def _check_committed(source: Source, expected: Expected, *, late: bool) -> None:
 
 
 def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, lock: Held | None = None) -> None:
-    """Publish the parts, but do not remove their files; `lock` is the caller's lock on the destination, if any."""
+    """Publish the parts, but do not remove their files.
+
+    `lock` is the lock that the caller holds on the destination, or None if the caller holds none.
+    """
     if lock is None:  # with a lock, `publish` cleans up
         clean_destination(source.destination)
     parts, old = _fitting_parts(source, expected, options, functools.partial(standing, source.destination))
@@ -333,7 +343,10 @@ def _fitting_parts(
 def _whole(
     parts: Sequence[Attempt], old: Standing, options: WriteOptions, directory: Path, *, stay: bool = False
 ) -> Manifest:
-    """Combine the parts into one manifest; link their files into `directory`, unless they stay in place."""
+    """Combine the parts into one manifest.
+
+    Their files are linked into `directory`. With `stay`, the files are left in place.
+    """
     earlier = old.manifest if options.append else None
     generation = 0 if stay or earlier is None else old.generation
     manifest = attrs.evolve(
@@ -346,9 +359,10 @@ def _whole(
 
 
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
-    """Check for each attempt whether a dataset contains its shards, or those of a later attempt at the same part.
+    """Check for each attempt whether the dataset contains it.
 
-    An attempt without shards counts as contained if any other attempt is.
+    The dataset contains an attempt if it has its shards, or those of a later attempt at the same part. An attempt
+    without shards counts as contained if any other attempt is.
 
     Args:
         source: directory or URL of the parts.
@@ -368,7 +382,10 @@ def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
 
 
 def _marks(manifest: Manifest, *, late: bool = True) -> set[tuple[str, str]]:
-    """Collect the split and the digest of each shard, or, if `late` is False, the split and the name."""
+    """Collect the pairs that identify the shards: the split of each, and its digest.
+
+    If `late` is false, the name of the shard takes the place of its digest.
+    """
     return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
 
 
@@ -448,7 +465,10 @@ def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
 
 
 def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:
-    """Join the manifests of all parts; link their files into `staging`, or leave them in place if it is None."""
+    """Join the manifests of all parts.
+
+    The files of the parts are linked into `staging`. If `staging` is None, the files are left in place.
+    """
     splits = {}
     for name in dict.fromkeys(name for part in parts for name in part.manifest.splits) or [DEFAULT_SPLIT]:
         directory = None if staging is None else staging / name
@@ -487,14 +507,19 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
 
 
 def _identity(manifest: Manifest, generation: int) -> str:
-    """Compute a digest of the shards that a generation added; later generations do not change it."""
+    """Compute a digest of the shards that a generation added to a dataset.
+
+    Later generations do not change this digest.
+    """
     shards = [(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)]
     ours = [shard for shard in shards if generation_of(*shard[:2]) == generation]
     return f"{generation} {hashlib.sha256(json.dumps(ours).encode()).hexdigest()}"
 
 
 def _is_done(source: Source, *, late: bool) -> bool:
-    """Check whether the parts are already committed; if they are in a directory, leave a note of it beside them.
+    """Check whether the parts are already committed.
+
+    If they are, and they are in a directory, a note of the commit is left beside them.
 
     Args:
         source: directory or URL of the parts.
@@ -520,7 +545,9 @@ def _is_done(source: Source, *, late: bool) -> bool:
 def commit_pieces(
     numbers: Sequence[int], destination: str | os.PathLike[str], schema: object, options: WriteOptions
 ) -> Manifest:
-    """Commit the parts that `write_pieces` wrote; if there are none, write an empty dataset.
+    """Commit the parts that `write_pieces` wrote.
+
+    If there are none, an empty dataset is written.
 
     Raises:
         DuplicateKeyError: two parts share a key.

@@ -21,7 +21,9 @@ SURROGATES = "surrogatepass"
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""Format values as a CSV line without a line end; None becomes an empty cell.
+    r"""Format values as a CSV line without a line end.
+
+    None becomes an empty cell.
 
     >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
     'a,1,,"b,c","two\nlines"'
@@ -69,7 +71,10 @@ class ExamplesCsv:
         self._append([header + "\n"])
 
     def add(self, shard: int, first: int, steps: Iterable[int], rows: Sequence[str]) -> None:
-        """Add the lines of consecutive records of a shard; `first` is the index of the first record."""
+        """Add the lines of consecutive records of a shard.
+
+        `first` is the index of the first of these records in the shard.
+        """
         located = enumerate(zip(steps, rows, strict=True), first)
         self._append(f"{shard},{index},{length},{row}\n" for index, (length, row) in located)
 

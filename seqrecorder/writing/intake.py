@@ -1,4 +1,6 @@
-"""Intake of records: take them from sources, group them, encode them, and pass them to the writers of the splits.
+"""Intake of records, from their sources to the writers of the splits.
+
+Records are taken from sources, grouped, encoded, and passed on.
 
 The hooks `load` and `split` are called by `load_hooks`, and shards are written by `splits`.
 """
@@ -56,7 +58,9 @@ if TYPE_CHECKING:
 
 
 class LifeCycle:
-    """Life cycle of source records in this process: it runs their hooks and encodes them.
+    """Life cycle of source records in this process.
+
+    It consists of their hooks and their encoding.
 
     `PoolEncoder` does the same in worker processes.
 
@@ -127,7 +131,10 @@ class LifeCycle:
         """Do nothing, because there is nothing to release."""
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records whose hooks have run, or columns, which have no hooks."""
+        """Encode records, or columns.
+
+        The hooks of the records must have run. Columns have no hooks.
+        """
         reasons = first_reasons(self._reasons)
         self._reasons.clear()
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
@@ -144,7 +151,10 @@ class LifeCycle:
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
     def lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Format the CSV line of each record from `to_csv_row` or, without that method, from single-valued attributes.
+        """Format the CSV line of each record.
+
+        The values are those of `to_csv_row`. If the class has no such method, they are its attributes with a single
+        value.
 
         Returns:
             The names of the columns, and the lines.
@@ -198,7 +208,9 @@ _ENOUGH = 1024  # a remainder of at least this many records is encoded immediate
 
 
 class RecordStream:
-    """Stream of source records in blocks, each block with the name of its split (None if the source names no splits).
+    """Stream of source records in blocks.
+
+    Each block comes with the name of its split, or with None if the source names no splits.
 
     >>> stream = RecordStream({"train": "abc", "eval": "d"})
     >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
@@ -267,7 +279,10 @@ class RecordStream:
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records are in a list, so that taking them runs no code of the caller."""
+        """Check whether the next records are in a list.
+
+        If so, no code of the caller runs when they are taken.
+        """
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
@@ -310,7 +325,10 @@ class RecordStream:
         return self._split, block
 
     def _iterate(self, source: Iterable[Any]) -> Iterator[Any] | None:
-        """Iterate over the records of a source; return None for dictionaries that will be written as columns."""
+        """Iterate over the records of a source.
+
+        The result is None if the records are dictionaries that will be written as columns.
+        """
         is_list = type(source) in (list, tuple)
         records = iter(source)
         if self._schema is not None:
@@ -403,7 +421,10 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records with snapshots before the caller's code runs; if this fails, treat the buffer as full."""
+        """Replace the buffered records with snapshots, before the caller's code runs again.
+
+        If a record cannot be copied, the buffer counts as full, so that its records are encoded first.
+        """
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -412,7 +433,10 @@ class Waiting:
             self._hastens = True
 
     def fill(self, stream: RecordStream) -> Iterator[None]:
-        """Add all records of a source; yield each time the caller must empty the buffer before more can be added."""
+        """Add all records of a source.
+
+        The function yields each time the caller must empty the buffer before more can be added.
+        """
         # The size of records from an iterator is unknown until they are taken, so we judge by the size of earlier
         # records to keep blocks small compared with a chunk.
         most = 1
@@ -448,7 +472,10 @@ class Waiting:
         return records, splits
 
     def adapt(self, block: Block) -> None:
-        """If hooks run in workers, enlarge chunks as long as the encoded size of a source stays small."""
+        """Enlarge chunks if the encoded sources are small.
+
+        This is done only if hooks may run in workers.
+        """
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
@@ -523,7 +550,10 @@ class RecordIntake:
         self._add_batches(lambda: iter([given_columns(self._schema, columns)]), split)
 
     def add_all(self, stream: RecordStream) -> None:
-        """Accept all records of a source: one by one, or in batches if the source is columnar."""
+        """Accept all records of a source.
+
+        Records of a columnar source are accepted in batches, all others one by one.
+        """
         for name in stream.splits:
             self.placement.check_split(name)
             self.placement.open(name)
@@ -544,7 +574,10 @@ class RecordIntake:
                 self._add_source(source, split)
 
     def add_encoded(self, data: Sequence[bytes], lengths: NDArray[np.int64], splits: Sequence[str]) -> None:
-        """Accept encoded records, each with its split; their keys must already have been checked."""
+        """Accept encoded records, each with its split.
+
+        Their keys must already have been checked.
+        """
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
@@ -554,7 +587,10 @@ class RecordIntake:
         self._go_through([data], write_rows)
 
     def finish(self) -> None:
-        """Write all buffered records; raise the error of the first record that failed."""
+        """Write all buffered records.
+
+        The error of the first record that failed is raised.
+        """
         if self._failure is not None:
             raise self._failure
         self._flush()
@@ -580,7 +616,10 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _keeping_failure(self) -> Iterator[None]:
-        """Record an error that is raised inside the `with` block, and raise it again; accept no records afterwards."""
+        """Record an error that is raised inside the `with` block, and raise it again.
+
+        No records are accepted afterwards.
+        """
         try:
             yield
         except BaseException as error:
@@ -621,7 +660,10 @@ class RecordIntake:
                     encode(batch)
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Accept records from a columnar source, one by one if the class has hooks, since hooks take single records."""
+        """Accept records from a columnar source.
+
+        If the class has hooks, the records are accepted one by one, because a hook takes a single record.
+        """
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
@@ -629,7 +671,11 @@ class RecordIntake:
         self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
-        """Accept selected records; copy their bytes unless splits cut them, `load` has `params`, or fields differ."""
+        """Accept selected records.
+
+        Their stored bytes are copied, unless splits may cut records, `load` takes `params`, or the fields differ. In
+        these cases, the records are encoded again.
+        """
         rows, cycle = rows_of(selection), self._life_cycle
         stored = rows.store.manifest.schema
         loads = cycle.has_hooks and cycle.params and not cycle.splits  # `split` must not cut stored chunks again
@@ -762,7 +808,9 @@ class Placement:
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that have new keys and do not straddle splits; return their indices, or None for all.
+        """Select the records that have new keys and do not extend over several splits.
+
+        The result is the indices of these records, or None if all records are selected.
 
         Raises:
             DuplicateKeyError: a key is already in use, and `on_duplicate` is `"error"`.

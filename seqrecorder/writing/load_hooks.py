@@ -1,4 +1,7 @@
-"""Hooks of a record class: check their parameters, and call `load` and `split` on source records."""
+"""Calls of the hooks `load` and `split` of a record class.
+
+The parameters of the hooks are also checked here.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,10 @@ class Hooks:
         self._numbered = [f.name for f in sorted(schema.fields, key=lambda f: f.chunk) if f.key or f.chunk]
 
     def run(self, position: int, source: Any) -> collections.deque[Any]:
-        """Run the hooks of one source; return the resulting records, or none if a hook skips the source."""
+        """Run the hooks of one source, and return the resulting records.
+
+        There are none if a hook skips the source.
+        """
         record = source
         try:
             if self.loads:
@@ -84,14 +90,21 @@ class Hooks:
             return collections.deque()
 
     def take_snapshot(self, record: Any) -> Any:
-        """Copy a record before the code of its class runs again; return the original if that fails."""
+        """Copy a record before the code of its class runs again.
+
+        If it cannot be copied, the original is returned.
+        """
         try:
             return self._snapshot(record)
         except CannotWait:  # a value does not fit its field, which encoding will report
             return record
 
     def _call(self, name: str, position: int, record: Any) -> Any:
-        """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
+        """Call a hook of a record.
+
+        For `load`, the result is that of the hook. For `split`, the result is snapshots of the records that the hook
+        makes.
+        """
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(f"expected a {self._schema.name}, got {type(record).__name__}", position=position)

@@ -84,7 +84,10 @@ class UrlParts:
 
     @classmethod
     def of(cls, url: str, part: int | str | None = None) -> UrlParts:
-        """List the parts at a URL or, if `part` is given, only those whose name starts with it."""
+        """List the parts at a URL.
+
+        If `part` is given, only parts whose name starts with it are listed.
+        """
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
         begin = PARTS if part is None else f"{PARTS}{part}-"
         names = {name: item for name, item in whole.place.items().items() if name.startswith(begin)}
@@ -217,7 +220,9 @@ def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
 
 
 def parts(destination: str | os.PathLike[str]) -> list[int | str]:
-    """List the completed parts of a dataset that await `commit`: numbers first, then names.
+    """List the completed parts of a dataset that await `commit`.
+
+    Numbers are listed first, and then names.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -238,7 +243,10 @@ def parts(destination: str | os.PathLike[str]) -> list[int | str]:
 
 
 def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
-    """Map parts to the manifests of their last completed attempts; if `part` is given, only that part."""
+    """Map parts to the manifests of their last completed attempts.
+
+    If `part` is given, other parts may be missing from the result.
+    """
     source = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
     attempts = sorted(read_attempts(source), key=attrgetter("completed", "manifest.path"))
     return {attempt.name: attempt.manifest for attempt in attempts}
@@ -407,7 +415,9 @@ def write_pieces(
 
 
 def checked_part(part: object) -> int | str:
-    """Check the number or name of a part; convert a string of digits to a number.
+    """Check the number or name of a part.
+
+    A string of digits is converted to a number.
 
     >>> checked_part("00017"), checked_part("a-m")
     (17, 'a-m')
@@ -466,7 +476,9 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
 
 @attrs.define(slots=False)
 class PieceEncoder:
-    """Encoder of records, dictionaries and tables that runs in any process; only its schema and options are pickled.
+    """Encoder of records, dictionaries and tables that runs in any process.
+
+    Only its schema and options are pickled.
 
     Args:
         schema: schema of the records.
@@ -548,7 +560,10 @@ _MOST_OF_PIECE = 16_384  # maximum number of records that one task reads
 
 
 def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
-    """Divide shards into tasks, each within one shard; yield the start, stop and step of the positions to read."""
+    """Divide shards into tasks for reading.
+
+    Each task lies within one shard, and consists of the start, stop and step of the positions to read.
+    """
     for shard in shards:
         stop = shard.start + shard.step * shard.records
         for start in range(shard.start, stop, shard.step * _MOST_OF_PIECE):
@@ -556,7 +571,9 @@ def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
 
 
 def same_everywhere(destination: str | os.PathLike[str]) -> str:
-    """Make a path absolute, because workers have other working directories; return a URL unchanged.
+    """Make a path absolute, because workers have other working directories.
+
+    A URL is returned unchanged.
 
     Raises:
         OptionError: `destination` is neither a URL nor a path.

@@ -217,7 +217,10 @@ def merge(
 
 
 def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
-    """Combine the splitting rules of all datasets into one; return None if they differ."""
+    """Combine the splitting rules of all datasets into one.
+
+    The result is None if the rules differ.
+    """
     rules = list({rows.store.digest: splitting_of(rows.store.manifest, rows.schema) for rows in inputs}.values())
     plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]
     groups, strata = dict[str, set[int]](), dict[int, Stratum]()

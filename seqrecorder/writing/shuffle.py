@@ -32,7 +32,9 @@ _ITEM_BYTES, _VALUE_BYTES = 112, 48
 
 
 def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
-    """Compute tags that sort items into a random order: a section of the splitmix64 sequence of a seed.
+    """Compute tags that sort items into a random order.
+
+    The tags are a section of the splitmix64 sequence of a seed.
 
     The sequence (Steele, Lea, Flood 2014) never repeats a number. The seed is mixed first, because the sequences of
     unmixed seeds overlap. The order depends only on the seed and the positions.
@@ -100,7 +102,9 @@ class SortedSpill:
         self._memory += memory
 
     def drain(self) -> Iterator[tuple[bytes, ...]]:
-        """Yield all items once, in the order of their tags; each file is removed after reading.
+        """Yield all items once, in the order of their tags.
+
+        Each file is removed after it has been read.
 
         Yields:
             The items.
@@ -130,7 +134,10 @@ class SortedSpill:
         yield from inner.drain()
 
     def close(self) -> None:
-        """Drop the remaining items and remove the files; further calls do nothing."""
+        """Drop the remaining items and remove the files.
+
+        Further calls do nothing.
+        """
         self._tags, self._items, self._buckets = array("Q"), [], {}
         if self._directory.exists():
             with writing("remove", self._directory):

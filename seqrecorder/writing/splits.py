@@ -140,7 +140,10 @@ class Router:
 
     @property
     def needs(self) -> list[str] | None:
-        """Names of the attributes that determine splits; None if a function does, since it may read any attribute."""
+        """Names of the attributes that determine splits.
+
+        The value is None if a function determines them, because a function may read any attribute.
+        """
         if any(map(callable, (self._splits_option, self._by_option, self._stratify))):
             return None
         if self.in_time is not None:
@@ -175,7 +178,9 @@ class Router:
         check_name(split, "split")
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that belong to a split; return their indices, or None for all records.
+        """Select the records that belong to a split.
+
+        The result is their indices, or None if all records are selected.
 
         Raises:
             RecordError: a record has no time.
@@ -186,7 +191,9 @@ class Router:
         return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
     def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
-        """Choose the split of each record; return a list of names, or a single name if all are equal.
+        """Choose the split of each record.
+
+        The result is a list of names, or a single name if it is the same for all records.
 
         Args:
             sources: at least one source record.
@@ -244,7 +251,10 @@ class Router:
 def _continue(
     old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
 ) -> tuple[Any, Any, Any, TimeRule | None]:
-    """Take the splitting rule from the old dataset; raise `OptionError` if an option contradicts it."""
+    """Take the splitting rule from the old dataset.
+
+    An option that contradicts the rule raises `OptionError`.
+    """
     was = old.splitting
     _keep_option("seed", seed or None, was.seed)
     if time is not None and time.to_dict(old.schema) != was.time:
@@ -266,7 +276,10 @@ def _continue(
 
 
 def _keep_option(option: str, value: Any, known: Any) -> Any:
-    """Take an option from the old dataset; a function must be passed again, because a manifest cannot contain it."""
+    """Take an option from the dataset to which records are appended.
+
+    A function must be passed again, because a manifest cannot contain it. Another value raises an error if it differs.
+    """
     if value is None and known == BY_FUNCTION:
         raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
     if value is not None and (BY_FUNCTION if callable(value) else value) != known:
@@ -335,7 +348,9 @@ class EarlyUploads:
         self._running: deque[Future[dict[str, Any]]] = deque()
 
     def send(self, split: str, name: str, shard: ShardWriter) -> Future[dict[str, Any]]:
-        """Start the upload of a closed shard; if too many uploads are running, wait for the oldest one first.
+        """Start the upload of a closed shard.
+
+        If too many uploads are running, wait for the oldest one first.
 
         Args:
             split: name of the split.
@@ -490,7 +505,10 @@ class SplitWriter:
         writer.write(data, lengths)
 
     def _close_first(self) -> None:
-        """Close the first open shard, since only files that are being written should be open."""
+        """Close the first open shard.
+
+        A complete shard is closed, because only shards that are still being written should be open.
+        """
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
 
@@ -581,7 +599,10 @@ _MISSED_BY_GROUPS = (
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share or is empty, and one for all strata that miss their shares."""
+    """Log a warning for each split that is empty or misses its share.
+
+    If strata miss their shares, one more warning is logged for all of them together.
+    """
     rule, missing = manifest.splitting, manifest.missed_shares
     why = _MISSED_BY_HASH if rule.groups is None else _MISSED_BY_GROUPS
     for name, (share, got) in missing.items():

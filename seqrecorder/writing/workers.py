@@ -68,7 +68,11 @@ def _begin(data: bytes) -> None:
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
-    """Encode a chunk from a given source on, up to a size limit; return the blocks and the index of the next source."""
+    """Encode sources of a chunk until the result has a certain size.
+
+    The task is the pickled chunk, and the index of its first source to encode. The result is the blocks, and the index
+    of the next source.
+    """
     pickled, start = task
     sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
     blocks, size = list[Block](), 0
@@ -147,7 +151,11 @@ class _Pool:
         self._tasks.put(chunk)
 
     def close(self, *, kill: bool) -> None:
-        """Stop the workers: immediately if `kill`, otherwise after their current chunks."""
+        """Stop the workers and their threads.
+
+        With `kill`, workers are stopped immediately, otherwise after their current chunks. Workers that are not ready
+        yet are always stopped immediately.
+        """
         with self._lock:
             self._closed = True
         for process in self._processes:
@@ -201,18 +209,28 @@ class _Costs:
 
     @property
     def ratio(self) -> float:
-        """Ratio of encoding time to copy time; 0 before the first measurement."""
+        """Ratio of encoding time to copy time.
+
+        It is 0 before the first measurement.
+        """
         return self._encoding / max(self._copying, 1e-9)
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers would save time if the work done so far came again; return None until this is known."""
+        """Check whether workers would save time.
+
+        The work to come is assumed to be as much as the work done so far. The result is None as long as it is unclear.
+        """
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         return self.ratio > 1 and (self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None)
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Time the encoding of a chunk; if the time to pickle it, `pickling`, is known, also time its copy."""
+        """Time the encoding of a chunk, and yield its blocks.
+
+        `pickling` is the time that pickling the chunk takes, in seconds. Unless it is None, copying the blocks is also
+        timed.
+        """
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start
@@ -266,7 +284,10 @@ class PoolEncoder:
             self._go_on_alone(f"{reason}: {error}")
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Encode a chunk here, or queue it for a worker; yield the blocks that are due."""
+        """Encode a chunk here, or queue it for a worker.
+
+        The blocks that are due are yielded.
+        """
         if self._pool is not None and self._pool.problem:
             self._go_on_alone(f"workers cannot start: {self._pool.problem}")
         pool, pickling = self._pool, None

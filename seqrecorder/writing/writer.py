@@ -365,7 +365,10 @@ class Writer(Generic[R]):
         self._lock = threading.RLock()  # delays the exit of the interpreter while files are in use
 
     def _url_of(self, destination: Any) -> Destination | None:
-        """Open the destination if it is a URL; return None for a directory."""
+        """Open the destination if it is a URL.
+
+        The result is None for a directory.
+        """
         if not is_url(destination):
             if copied := origin_of(local_path(destination)):
                 raise OptionError(f"{destination} is in the cache of {copied}; write to {copied} instead")
@@ -435,7 +438,10 @@ class Writer(Generic[R]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Publish the dataset, or remove all its files after an error; a forked child does neither."""
+        """Publish the dataset, or remove all its files after an error.
+
+        In a forked child, neither is done.
+        """
         if self._process != os.getpid():
             self._open_intake = None
             if kind is None:
@@ -472,7 +478,9 @@ class Writer(Generic[R]):
         self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
-        """Add many records as columns, without creating objects; checks and stored bytes are the same as with `write`.
+        """Add many records as columns, without creating objects.
+
+        The checks and the stored bytes are the same as with `write`.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -508,7 +516,9 @@ class Writer(Generic[R]):
         intake.add_columns(columns, split)
 
     def write_all(self, records: Iterable[R] | Mapping[str, Iterable[R]] | RecordStream) -> None:
-        """Add all records of a source: one by one, or in batches if the source is columnar.
+        """Add all records of a source.
+
+        Records of a columnar source are added in batches, all others one by one.
 
         Args:
             records: any source that `write` accepts.
@@ -529,7 +539,9 @@ class Writer(Generic[R]):
         self._splitting = splitting
 
     def keep_chunks(self, stored: Sequence[Schema]) -> None:
-        """Write stored chunks as they are: do not run `split`, and treat the chunk number as part of the key.
+        """Prepare for writing stored chunks unchanged.
+
+        `split` is then not called, and the number of a chunk counts as part of its key.
 
         This has no effect unless the schema of every dataset has a field for the chunk number.
 
@@ -541,7 +553,9 @@ class Writer(Generic[R]):
             self._splits, self._keys = False, UniqueKeys(self.schema, self.options.on_duplicate, needs=needs)
 
     def keep_history(self, old: Manifest, *, keys: bool) -> None:
-        """Continue the history of the dataset to rewrite: its splitting rule, its skipped records, and its keys.
+        """Keep the history of the dataset to rewrite.
+
+        It consists of the splitting rule, the skipped records and the keys.
 
         Args:
             old: manifest of the dataset.
@@ -612,7 +626,10 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.in_time is not None)
 
     def _known_stats(self) -> Stats | None:
-        """Read the statistics of the dataset being appended to; return None if there are none."""
+        """Read the statistics of the dataset being appended to.
+
+        The result is None if there are none, or if they cannot be read.
+        """
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
@@ -684,7 +701,10 @@ def write(
 
 
 def _check_replacement(old: Manifest | None, new: Manifest) -> None:
-    """Raise `DatasetError` if no record would replace the old ones, and log splits that an overwrite loses."""
+    """Raise `DatasetError` if an overwrite would replace all records with none.
+
+    Splits that are lost in an overwrite are logged.
+    """
     if old is None or not old.records:
         return
     if not new.records:

@@ -77,7 +77,9 @@ class LengthPlan(ABC):
 
     @abstractmethod
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`.
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
             turns: windows of all epochs, prepared by `turns` and concatenated.
@@ -86,12 +88,18 @@ class LengthPlan(ABC):
         """
 
     def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
-        """Count the batches of an epoch with records of these lengths; return -1 if the number depends on the order."""
+        """Count the batches of an epoch with records of these lengths.
+
+        The result is -1 if the number of batches depends on the order of the records.
+        """
         return -1
 
     @abstractmethod
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest possible batch, and the length of its longest record."""
+        """Find the largest possible batch.
+
+        The result is its number of rows, and the length of its longest record.
+        """
 
     def width(self, lengths: Any) -> Any:
         """Return the padded length of a batch of these lengths, before rounding up to a multiple."""
@@ -99,7 +107,10 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """All possible results of `width` if they are known and few, otherwise an empty sequence."""
+        """Possible results of `width`, if they are known and few.
+
+        Otherwise, the sequence is empty.
+        """
         return ()
 
 
@@ -126,7 +137,10 @@ class BatchesByLength(PaddedBatches):
 
     @abstractmethod
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, LengthCounts | None]:
-        """Plan the batches of a feed; return the plan, the feed of the records that fit, and their lengths.
+        """Plan the batches of a feed.
+
+        The result is the plan, the feed of the records that fit, and their lengths. The lengths are None if they are
+        not stored and the plan does not need them.
 
         Raises:
             OptionError: a record is too long.
@@ -187,7 +201,10 @@ class BatchesByLength(PaddedBatches):
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
+        """
         turns = feed.turns(plan.turns, window=plan.window, group=group, permute=not plan.in_buckets)
         return plan.apply(turns, shuffle=feed.options.shuffle)
 
@@ -280,7 +297,9 @@ def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDA
 def _add_class(
     best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Add a bucket to the best partitions; return their costs, and the index at which the added bucket starts.
+    """Add a bucket to the best partitions.
+
+    The result is the costs of the new partitions, and the index at which the last bucket of each starts.
 
     `best[i]` is the cost in padded steps of the `i` shortest lengths. A further bucket of the lengths `i` to `j - 1`
     costs `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i`
@@ -343,7 +362,10 @@ class BucketPlan(LengthPlan):
     one_by_one: bool
 
     def turns(self, windows: Any, number: Any) -> Any:
-        """Prepare the windows of an epoch for `apply`, or divide them into batches one record at a time."""
+        """Prepare the windows of an epoch for `apply`.
+
+        With `one_by_one`, the records are already divided into batches here, one record at a time.
+        """
         import tensorflow as tf
 
         if not self.one_by_one:
@@ -360,7 +382,10 @@ class BucketPlan(LengthPlan):
         return mapped(batches, lambda _, serialized, lengths: PlannedBatch(serialized, lengths[:0], lengths))
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
+        """
         if self.one_by_one:
             return turns
         if self.sorted_window:
@@ -384,7 +409,10 @@ class BucketPlan(LengthPlan):
         return int((counts // sizes if self.options.drop_remainder else -(-counts // sizes)).sum())
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest possible batch, and the length of its longest record."""
+        """Find the largest possible batch.
+
+        The result is its number of rows, and the length of its longest record.
+        """
         sizes = np.asarray(self.sizes)[self._buckets(lengths.values)]
         largest = int((lengths.values * sizes).argmax())
         return int(sizes[largest]), max(1, int(lengths.values[largest]))
@@ -403,7 +431,10 @@ class BucketPlan(LengthPlan):
 
     @property
     def widths(self) -> Sequence[int]:
-        """Padded length of each bucket, if batches are padded to boundaries and the longest record is known."""
+        """Padded length of each bucket.
+
+        The sequence is empty unless batches are padded to boundaries and the longest record is known.
+        """
         if not self.options.pad_to_bucket_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
@@ -627,7 +658,11 @@ class Bucket(BatchesByLength):
             )
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, LengthCounts | None]:
-        """Plan the batches of a feed; return the plan, the feed, and the lengths of its records."""
+        """Plan the batches of a feed.
+
+        The result is the plan, the feed, and the lengths of its records. The lengths are None if they are not stored
+        and the plan does not need them.
+        """
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.length_counts(group, parse=parse)
@@ -653,7 +688,9 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """Window of records, described by scalar tensors; its lengths are passed separately.
+    """Window of records, described by scalar tensors.
+
+    The lengths of its records are passed separately.
 
     Attributes:
         index: int64, index of the window in its epoch.
@@ -696,7 +733,9 @@ def in_turns(windows: Any, number: Any = None) -> Any:
 
 @attrs.frozen(eq=False)
 class PlannedBatch:
-    """Planned batch, whose records are still rows of a window and of the leftovers of the previous window.
+    """Planned batch, whose records need not be gathered yet.
+
+    Until then, each record is a row of a window, or of the leftovers of the previous window.
 
     Attributes:
         sources: variant scalar, a list of two string vectors: the window and the leftovers. Or string `(b,)`, the
@@ -851,7 +890,10 @@ def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
 
 
 def order_of(keys: Any) -> tuple[Any, Any]:
-    """Sort rows by int32 keys with a stable sort; return the sorted rows and keys."""
+    """Sort rows by int32 keys with a stable sort.
+
+    The result is the sorted rows and the sorted keys.
+    """
     import tensorflow as tf
 
     negative, rows = tf.raw_ops.TopKV2(input=-keys, k=tf.size(keys))

@@ -148,7 +148,9 @@ class Crop(PaddedBatches):
         return self.padding(feed, width, {group: self.length})
 
     def _batches(self, feed: Feed, group: str, parse: Callable[..., Any] | None = None) -> Any:
-        """Batch the records and draw where their crops start; yield records, lengths and starts, `[b]` each.
+        """Batch the records, and draw where their crops start.
+
+        The elements are the records, their lengths, and the starts of their crops, `[b]` each.
 
         If `parse` is given, it makes crops from these, and each record is cropped before its batch is complete, so that
         long records are in memory one at a time.

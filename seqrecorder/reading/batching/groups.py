@@ -90,7 +90,10 @@ class Groups(PaddedBatches):
         return self._planned(feed)[0].map(lambda _, lengths: shape_of(lengths, width(feed.group(), lengths)))
 
     def _planned(self, feed: Feed) -> tuple[Any, int]:
-        """Plan the batches; return a `tf.data.Dataset` of their records and lengths, and the number of batches."""
+        """Plan the batches, and count them.
+
+        The result is a `tf.data.Dataset` of their records and lengths, and the number of batches.
+        """
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         values = _Values.of(feed, self.by)
         count, places = share_places(values.counts // self.each, self.groups)
@@ -148,7 +151,9 @@ class Groups(PaddedBatches):
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
-        """Choose values for the batches that can be filled now; return them, and the updated `left` and `done`.
+        """Choose values for the batches that can be filled now.
+
+        The result is the chosen values, and `left` and `done` after these batches.
 
         The values with the most batches left go first; ties are broken at random. If every remaining batch needs a
         value that is not ready, no further batch is chosen for now, so that all batches can be filled in the end.
@@ -182,7 +187,10 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Count, for each element, the earlier elements of the same kind: int64 `(n,)`."""
+    """Count, for each element, the earlier elements of the same kind.
+
+    The result is int64 `(n,)`.
+    """
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -260,7 +268,10 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Parse the field and convert it to int64 `(w,)`: numbers are kept, and strings become hashes."""
+        """Parse the field and convert it to int64 `(w,)`.
+
+        Numbers keep their values, and strings are hashed.
+        """
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()
@@ -269,7 +280,10 @@ class _Values:
         return tf.cast(column.values, tf.int64)
 
     def kinds(self, serialized: Any) -> Any:
-        """Look up the value of each record in `table`; return its index, int64 `(w,)`."""
+        """Look up the value of each record in `table`.
+
+        The result is the index of each value, int64 `(w,)`.
+        """
         import tensorflow as tf
 
         if self.known is not None:

@@ -26,7 +26,9 @@ _CLASS = 16
 
 
 def length_classes(length: int) -> list[int]:
-    """Divide the lengths up to `length` into classes; return the smallest length of each, ascending.
+    """Divide the lengths up to `length` into classes.
+
+    The result is the smallest length of each class, in ascending order.
 
     >>> length_classes(40)[-4:]
     [34, 36, 38, 40]
@@ -328,7 +330,11 @@ class Pack(Strategy):
         return {group: lengths[group] for group in groups}
 
     def _fit(self, feed: Feed, lengths: Mapping[str, int]) -> Feed:
-        """Apply `too_long`; return the feed of the records that fit into a row, or that will be split."""
+        """Apply `too_long` to the records that do not fit into a row.
+
+        The result is the feed of the records that fit. With `too_long="split"`, the feed stays as it is, because the
+        records are split later.
+        """
         if self.too_long == "split":
             return feed
         parse = self.too_long == "error"
@@ -475,7 +481,10 @@ def pack_batches(
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
-    """Divide records into segments; return the record of each segment, and the table of `pack_batches`."""
+    """Divide records into segments.
+
+    The result is the record to which each segment belongs, and the table for `pack_batches`.
+    """
     import tensorflow as tf
 
     most = tf.constant(lengths, tf.int64)
@@ -489,7 +498,9 @@ def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any,
 
 
 def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
-    """Cut concatenated records at the ends of rows; return each segment's record, and the table for `pack_batches`.
+    """Cut concatenated records at the ends of rows.
+
+    The result is the record to which each segment belongs, and the table for `pack_batches`.
 
     Args:
         lengths: int64, `(n,)`: steps of each record.
@@ -511,7 +522,9 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
 
 
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:
-    """Rank the rows; return the rank of the row of each segment, and the number of rows to emit.
+    """Rank the rows in the order in which they are emitted.
+
+    The result is, for each segment, the rank of its row; and the number of rows to emit now.
 
     Only whole batches are emitted. Rows with leftover segments come first, so that no segment waits for long, and then
     the fullest rows. All remaining rows come last.

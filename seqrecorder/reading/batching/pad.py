@@ -127,7 +127,11 @@ class Pad(PaddedBatches):
         return self.padding(feed, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
-        """Apply `length` and `too_long`; return the fixed length of each group, if any, and the feed that fits it."""
+        """Apply the options `empty`, `length` and `too_long` to a feed.
+
+        The result is the fixed length of each group, and the feed of the remaining records. Without `length`, no group
+        has a fixed length.
+        """
         targets: dict[str, int] = {}
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if isinstance(self.length, Mapping):
@@ -140,5 +144,8 @@ class Pad(PaddedBatches):
 
 
 def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
-    """Batch consecutive serialized records, string `(b,)`, with their lengths if `group` is given, int64 `(b,)`."""
+    """Batch consecutive serialized records.
+
+    The elements are the records, string `(b,)`. If `group` is given, they also contain the lengths, int64 `(b,)`.
+    """
     return feed.stream(lambda read, _: rebatched(read, size, drop_remainder=drop_remainder), multiple=size, group=group)

@@ -69,7 +69,10 @@ def advise_dropping(schema: Schema, names: Collection[str]) -> str:
 
 
 def lists_to_cut(schema: Schema, *, several: bool = False) -> list[str]:
-    """List feature lists that are neither sparse nor ragged; unless `several`, only those aligned with the first."""
+    """List the feature lists that are neither sparse nor ragged.
+
+    Unless `several` is true, only those that are aligned with the first of them are listed.
+    """
     lists = [field for field in schema.fields if field.is_list and field.sparse is None and not field.is_ragged]
     return [field.name for field in lists if several or field.group == lists[0].group]
 
@@ -103,7 +106,9 @@ class Steps:
 
 @attrs.frozen(eq=False)
 class StoredSteps:
-    """Steps of one feature list of one record, kept as the stored buffer; only gathered steps are decoded.
+    """Steps of one feature list of one record, kept as the stored buffer.
+
+    Only steps that are gathered are decoded.
 
     Attributes:
         field: declaration of the list.
@@ -130,7 +135,10 @@ class StoredSteps:
         return tf.cond(near, functools.partial(self._decode, positions), each)
 
     def _span(self, positions: Any) -> tuple[Any, Any]:
-        """Return the first of the positions that the record has, and the end of the last one."""
+        """Find the range of steps that contains all positions within the record.
+
+        The result is the first of these positions, and the end of the range. Positions beyond the record are ignored.
+        """
         import tensorflow as tf
 
         inside = positions < self.size
@@ -175,7 +183,10 @@ class Parsed:
 
 
 def buffered_apart(feed: Feed) -> list[Field]:
-    """Return the buffered fields to decode slice by slice: none unless each window has a single record."""
+    """List the buffered fields that can be decoded slice by slice.
+
+    The list is empty if a window may have several records, or if fields are derived or cropped.
+    """
     if feed.origin.window(2) > 1 or feed.parser.derivations or feed.parser.crops:
         return []
     fields = [field for field in feed.parser.schema.fields if field.is_list and field.packed and field.buffered]

@@ -74,7 +74,10 @@ class Feed:
         return records if deal is None or records < 0 else len(range(records)[deal])
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
-        """Return the lengths of this reader's records, or None if they are not stored and `parse` is False."""
+        """Return the lengths of this reader's records.
+
+        The result is None if they are not stored and `parse` is False.
+        """
         groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
@@ -85,7 +88,10 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return the mask of this reader's records within the limits, or None if that requires parsing them."""
+        """Compute which of this reader's records are within the limits.
+
+        The result is a mask, or None if lengths are needed that are not stored and `parse` is false.
+        """
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -124,7 +130,11 @@ class Feed:
         return cropped
 
     def spans(self, group: RecordLength) -> NDArray[np.int64] | None:
-        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`, or None if there are none."""
+        """Look up the spans of the records.
+
+        The result is int64 `(n, 2)`, in the order of `lengths`. It is None if there are no spans, or if lengths are
+        needed that are not stored.
+        """
         spans, keep = self.options.spans, self._masks(attrs.evolve(self.options, group=group))
         if spans is None or keep is None:
             return None
@@ -132,9 +142,9 @@ class Feed:
         return dealt
 
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
-        """Count the records of an epoch by length; see `lengths` for the arguments.
+        """Count the records of an epoch by length (see `lengths` for the arguments).
 
-        The counts come from the manifest if it covers exactly these records, uncropped.
+        The counts come from the manifest if it covers exactly these records and they are not cropped.
         """
         options, bins = self.options, self.origin.bins
         first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""
@@ -152,7 +162,10 @@ class Feed:
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
     def leave_out_empty(self) -> Feed:
-        """Return a feed that leaves out records with no steps left, after cropping, in one of the groups to read."""
+        """Return a feed without the records that have no steps in one of the groups to read.
+
+        Steps are counted after cropping.
+        """
         return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
     def limit(self, *limits: Limits) -> Feed:
@@ -203,7 +216,9 @@ class Feed:
             raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
 
     def count_empty(self, group: RecordLength) -> None:
-        """Log how many records have no steps; strategies that cut records leave them out.
+        """Log how many records have no steps.
+
+        Strategies that cut records leave these records out.
 
         Raises:
             OptionError: no record has a step.
@@ -271,7 +286,10 @@ class Batches:
 
 
 def shape_of(lengths: Any, width: Any) -> Any:
-    """Compute the line of `Strategy.shapes` for one batch, `(1, 3)`: rows, padded steps, real steps."""
+    """Compute the line of one batch in `Strategy.shapes`, `(1, 3)`.
+
+    It consists of the number of rows, the number of steps with padding, and the number of real steps.
+    """
     import tensorflow as tf
 
     rows = tf.size(lengths, tf.int64)
@@ -322,7 +340,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches add to fields and lengths; return None for single records."""
+        """Describe the tensors that batches add to fields and lengths.
+
+        The result is None for single records, which add none.
+        """
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
@@ -357,7 +378,10 @@ EMPTY = ("keep", "drop", "error")
 
 
 def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
-    """Add a check to the graph that no length is 0, for `empty="error"`; return the lengths."""
+    """Add a check to the graph that no length is 0.
+
+    This is the option `empty="error"`. The result is the lengths after the check.
+    """
     message = f"{feed.origin.where}: a record without {steps_of(group)} (empty='keep' and 'drop' allow them), lengths"
     return checked(lengths, lengths > 0, message, lengths)
 
@@ -366,7 +390,10 @@ def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
 
 
 def positive(_: Any, attribute: Any, value: Any) -> None:
-    """Raise `OptionError` unless an option is an int of 1 or more; None is valid if it is the default."""
+    """Raise `OptionError` unless an option is an int of 1 or more.
+
+    None is also valid if it is the default of the option.
+    """
     if value is not None or attribute.default is not None:
         check_count(attribute.name, value)
 
@@ -484,7 +511,9 @@ _WORDS = {
 def fit_lengths(
     feed: Feed, group: RecordLength, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
 ) -> Feed:
-    """Return a feed whose records have at most `most` steps; log once how many are longer.
+    """Return a feed whose records have at most `most` steps.
+
+    If longer records are dropped or cut, their number is logged once.
 
     Args:
         feed: records to check.
@@ -521,7 +550,10 @@ def fit_lengths(
 
 @attrs.frozen
 class Single(Strategy):
-    """Strategy that reads single records; the common options have no effect."""
+    """Strategy that reads single records.
+
+    The common options of strategies have no effect.
+    """
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - a parameter of all strategies
         """Return None, because single records contain only their fields."""

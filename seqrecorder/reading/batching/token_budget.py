@@ -39,11 +39,17 @@ class TokenBudgetPlan(LengthPlan):
     options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Divide the records into batches; return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches.
+
+        The result is a `tf.data.Dataset` of `PlannedBatch`.
+        """
         return budget_batches(turns, self.options, at_random=shuffle > 0)
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest possible batch, and the length of its longest record."""
+        """Find the largest possible batch.
+
+        The result is its number of rows, and the length of its longest record.
+        """
         distinct, options = np.maximum(lengths.values, 1), self.options
         widths = -(-distinct // options.pad_to_multiple_of) * options.pad_to_multiple_of
         rows = np.minimum(options.max_steps // widths, options.max_batch_size or options.max_steps)
@@ -227,7 +233,9 @@ class TokenBudget(BatchesByLength):
         return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[TokenBudgetPlan, Feed, LengthCounts | None]:
-        """Plan the batches of a feed; return the plan, the feed of the records that fit, and their lengths.
+        """Plan the batches of a feed.
+
+        The result is the plan, the feed after `too_long` is applied, and the lengths of its records.
 
         Raises:
             OptionError: records do not fit `max_steps`.

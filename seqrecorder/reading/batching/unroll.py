@@ -161,12 +161,18 @@ class Unroll(Strategy):
         return tf.gather(serialized, order), tf.gather(lengths, order)
 
     def _batches(self, lengths: Any) -> Any:
-        """Count the batches that each record needs with `split_records`; lengths are an array or a tensor."""
+        """Count the batches that each record needs with `split_records`.
+
+        `lengths` is an array or a tensor.
+        """
         more = 0 if self.tail == "drop" else self.batch_size - 1
         return segment_counts((lengths + more) // self.batch_size, self.length)
 
     def _in_parallel(self, serialized: Any, lengths: Any) -> tuple[Any, ...]:
-        """Plan a window with `split_records`: all slots read one record, then the next."""
+        """Plan the batches of a window with `split_records`.
+
+        All slots read parts of the same record, and then start the next record together.
+        """
         import tensorflow as tf
 
         batches = self._batches(lengths)
@@ -179,7 +185,10 @@ class Unroll(Strategy):
         return serialized, lengths, rows, tf.where(real, tf.reshape(indices, [-1]), 0)
 
     def _stretches(self, total: Any, indices: Any) -> tuple[Any, ...]:
-        """Locate segments; return the first step, the end of the record or part, and the first three of `_CARRIES`.
+        """Locate segments in their records.
+
+        The result is the first step of each segment, the end of its record or part, and its values for `reset`,
+        `segment_index` and `segment_count`.
 
         Args:
             total: int64, steps of the records.
@@ -221,7 +230,9 @@ def segment_counts(lengths: Any, length: int) -> Any:
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
-    """Assign the records of a window to slots; return the updated slots, and the plan of the batches.
+    """Assign the records of a window to slots.
+
+    The result is the updated slots, and the plan of the batches.
 
     Args:
         slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: record of each slot (length 0 for an
@@ -243,7 +254,9 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
 
 
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
-    """Assign records to slots until no record is left for a free slot; with `last`, until all records have ended.
+    """Assign records to slots, until a slot is free and no record is left for it.
+
+    At the end of the stream (`last`), slots are filled until all records have ended.
 
     The loop visits only batches in which a slot starts a record. In the batches in between, only the segment indices
     change; they are filled in afterwards.

@@ -34,7 +34,11 @@ _RECORDS = 256  # records per plan; fewer than in other strategies, because a re
 
 
 def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> NDArray[np.bool_]:
-    """Mark the records whose next step would be before `since` even after the largest gap between their steps."""
+    """Mark the records whose next step would still be before `since`.
+
+    The next step is assumed to follow after the largest gap between the steps of the record. Records with fewer than
+    two steps are not marked.
+    """
     record, gaps = np.repeat(np.arange(steps.size), steps), np.diff(times)
     inside = record[1:] == record[:-1]
     widest, ended = np.zeros(steps.size, gaps.dtype), steps > 1
@@ -165,12 +169,18 @@ class Window(Strategy):
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
-        """Return the last step at which a window with a full horizon can start, or a negative number if none can."""
+        """Compute the last step at which a window with a full horizon can start.
+
+        The result is negative if no such window fits into the record.
+        """
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     @property
     def _offset(self) -> int:
-        """Number of steps from a window's start to its horizon, or to its first step that the previous window lacks."""
+        """Number of steps from the start of a window to its horizon.
+
+        Without a horizon, it is the number of steps to the first step that the previous window does not contain.
+        """
         if self.horizon:
             return (self.length + self.gap) * self.stride
         return -(-max((self.length - 1) * self.stride + 1 - self.distance, 0) // self.stride) * self.stride
@@ -237,14 +247,20 @@ class Window(Strategy):
         return Batches(streamed, batch_count(drawn, self.batch_size, drop_remainder=self.drop_remainder))
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
-        """Return the alignment group to cut, and the feed; with `time`, compute the spans of its records."""
+        """Determine the alignment group to cut, and prepare the feed.
+
+        With `time`, the feed gets the spans of its records.
+        """
         group = groups_of_steps(self, feed.parser.schema)[0]
         if self.time is None:
             return group, feed
         return group, attrs.evolve(feed, options=attrs.evolve(feed.options, spans=self._spans(feed, group)))
 
     def _spans(self, feed: Feed, group: str) -> NDArray[np.int64]:
-        """Count the steps of each record before `since` and before `until`, int64 `(n, 2)`, in file order."""
+        """Count the steps of each record before `since`, and those before `until`.
+
+        The result is int64 `(n, 2)`, in the order of the files.
+        """
         origin = feed.origin
         if isinstance(self.time, str) and (count := origin.schema[self.time].count) > 1:
             raise OptionError(f"time: expected one time for each step that is cut, got {count} in {self.time!r}")
@@ -283,7 +299,10 @@ class Window(Strategy):
         return np.concatenate(parts)
 
     def _counts(self, feed: Feed, group: str) -> NDArray[np.int64] | None:
-        """Count the windows of each record if the lengths are stored, and log how many records have none."""
+        """Count the windows of each record, or return None if the lengths are not stored.
+
+        The number of records without windows is logged.
+        """
         lengths = feed.lengths(group, parse=False)
         if lengths is None:
             return None
@@ -322,7 +341,11 @@ class Window(Strategy):
         )
 
     def _locate(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
-        """Return the record of each window, int64 `(m,)`, and the window's index and start in it, int64 `(m, 2)`."""
+        """Locate the windows in their records.
+
+        The result is the record of each window, int64 `(m,)`, and pairs of its index in the record and its first step,
+        int64 `(m, 2)`.
+        """
         import tensorflow as tf
 
         many = self.counts(lengths, tf, spans)
@@ -347,7 +370,10 @@ class Window(Strategy):
         return rows, tf.stack([indices, starts], 1)
 
     def _inside(self, places: Any) -> Any:
-        """Return the positions of each window's steps, int64 `(m, length)`; those before the record are `_FAR`."""
+        """Compute the positions of the steps of each window, int64 `(m, length)`.
+
+        Steps before the start of the record get the position `_FAR`, which is beyond the end of every record.
+        """
         import tensorflow as tf
 
         inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
@@ -372,7 +398,9 @@ class Window(Strategy):
 def plan_windows(
     windows: Any, locate: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
 ) -> Any:
-    """Plan whole batches of slices (see `cut_batches`); remaining slices wait for the next window of records.
+    """Plan whole batches of slices (see `cut_batches`).
+
+    The slices that remain wait for the next window of records.
 
     Args:
         windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`; with spans, lengths are

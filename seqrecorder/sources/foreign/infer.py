@@ -69,7 +69,10 @@ class Range:
 
     @property
     def only(self) -> int | None:
-        """Value of a count that is always the same; None if it varies."""
+        """Value of a count that is always the same.
+
+        It is None if the count varies.
+        """
         return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
@@ -101,7 +104,10 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """True if a feature list seems packed: it has at most one step, whose number of values is not always 1."""
+        """True if all steps of a feature list seem to be stored as a single step.
+
+        This is assumed if no record has more than one step, and the number of values in it is not always 1.
+        """
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
@@ -139,7 +145,7 @@ class _Tally:
     counts: set[int] = attrs.field(factory=set)
 
     def add_steps(self, data: bytes, start: int, stop: int) -> tuple[int, int]:
-        """Add the steps of a feature list; return the number of steps and of values."""
+        """Add the steps of a feature list, and return the number of steps and the number of values."""
         for kind, step in _SINGLE.items():
             steps = step.findall(data, start, stop)
             if sum(map(len, steps)) == stop - start > 0:
@@ -149,7 +155,7 @@ class _Tally:
         return len(counts), sum(counts)
 
     def add(self, feature: Feature) -> int:
-        """Add the values of a Feature to the statistics; return their number."""
+        """Add the values of a Feature to the statistics, and return their number."""
         kind, values = feature.kind, feature.values
         count = len(values)
         if kind:
@@ -211,7 +217,9 @@ def profile(data: Iterable[bytes]) -> Profile:
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
-    """Group features that have equal lengths in every record; return the group of each feature.
+    """Group the features that have equal lengths in every record.
+
+    The result maps each feature to its group.
 
     The largest group, by number of features and then by number of elements, is the default group if `has_default` is
     True. Other groups are named after their first feature; the group of a single feature is None.
@@ -253,7 +261,10 @@ def _is_text(value: bytes) -> bool:
 
 
 def array_of(feature: Feature) -> NDArray[Any]:
-    """Convert the values of a Feature to an array; bytes that are UTF-8 become text."""
+    """Convert the values of a Feature to an array.
+
+    Bytes that are UTF-8 become text.
+    """
     if feature.kind == "bytes":
         return objects([value.decode() if _is_text(value) else value for value in feature.values])
     return np.asarray(feature.values, np.int64 if feature.kind == "int64" else np.float32)
@@ -484,7 +495,9 @@ def _bytes_comment(feature: FeatureDescription) -> str:
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
-    """Find the features that are sequences; return the alignment group and the number of values per step for each.
+    """Find the features that are sequences.
+
+    The result maps each of them to its alignment group and its number of values per step.
 
     In flat messages, a feature with a constant number of values is a value or a vector; all others are sequences. A
     sequence whose length is always a fixed multiple of another sequence's length has vectors as steps.
@@ -512,7 +525,10 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Compute the ratio of the sizes of two features, or 0 if it is not the same integer in all records."""
+    """Compute the ratio of the sizes of two features.
+
+    The result is 0 if the ratio is not the same integer in all records, or if too few different sizes occur to tell.
+    """
     both = (sizes != ABSENT) & (of != ABSENT)
     positive = both & (of > 0)
     if np.unique(of[positive]).size < _LENGTHS:
