@@ -51,7 +51,13 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and each `n`, int64."""
+    """Build the headers that serialized tensors of shape `(n, *rest)` should have.
+
+    `n` is read from each of the serialized tensors.
+
+    Returns:
+        The headers, and the `n` of each tensor, int64.
+    """
     import tensorflow as tf
 
     # The first dimension is at the same offset in all headers.

@@ -358,7 +358,10 @@ def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
 
 
 def _split(items: Spans, *, is_str: bool) -> list[Any]:
-    """Split spans into bytes or str objects; do it in one operation if the texts are short and none contains NUL."""
+    """Split spans into bytes or str objects.
+
+    Short texts are split in one operation if none of them contains NUL.
+    """
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
     if len(items) > 1 and total <= _SHORT_TEXT * len(items):
