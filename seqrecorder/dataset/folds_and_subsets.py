@@ -73,7 +73,11 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts in given proportions; return the row indices of each part, and the actual proportions."""
+    """Deal rows into parts in given proportions.
+
+    Returns:
+        The indices of the rows of each part, and the requested and actual proportions.
+    """
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")
@@ -83,7 +87,12 @@ def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) 
 
 
 def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple[list[tuple[Places, Places]], Shares]:
-    """Deal rows into equal folds; return the rows to train on and to hold out in each, and the actual proportions."""
+    """Deal rows into folds of about equal size.
+
+    Returns:
+        The indices of the rows to train on and of the rows to hold out in each fold, and the requested and actual
+        proportions.
+    """
     share = 1 / _check_folds(count)
     if len(rows) < count:
         raise OptionError(f"folds: {count} folds need as many records, there are {len(rows)}")
@@ -125,7 +134,11 @@ def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any
 def _deal(
     rows: Rows, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
 ) -> tuple[NDArray[np.int64], Shares]:
-    """Deal records or groups into parts; return the index of each record's part, and the actual proportions."""
+    """Deal records, or groups of records, into parts.
+
+    Returns:
+        The index of the part of each record, and the requested and actual proportions.
+    """
     ranks = ranked(rows.store.splits, rows.array(), seed)
     if by is None and rows.schema.key_field and any(field.chunk for field in rows.schema.fields):
         by = rows.schema.key_field.name
@@ -306,7 +319,11 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
-    """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`."""
+    """Find the first step of each split in each record.
+
+    Returns:
+        The first steps, followed by the length of the record, int64 `(n, splits + 1)`.
+    """
     in_time = SplitsInTime(rule, rows.schema)
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
@@ -343,10 +360,13 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Rows, Rows]], Shares]:
-    """Split rows into walk-forward folds: pairs of rows to train on and to hold out; also return actual proportions.
+    """Split rows into walk-forward folds.
 
     With groups (`by`), a fold holds out the records of its own groups in its period, and trains on earlier records of
     all other groups.
+
+    Returns:
+        Pairs of the rows to train on and the rows to hold out, and the requested and actual proportions.
     """
     count = _check_folds(count)
     if not len(rows):

@@ -179,7 +179,9 @@ _EXACT_BINS, _BITS_KEPT = 512, 5
 
 
 def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Count records by length in ascending bins `(largest length, records)`, exact up to 512 distinct lengths.
+    """Count records by length, in ascending bins.
+
+    A bin is `(largest length, records)`. If there are at most 512 distinct lengths, each of them has its own bin.
 
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
@@ -233,7 +235,9 @@ def _check_counts(values: list[Any]) -> None:
 
 
 def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
-    """Check untrusted columns, with histograms as strings, and build the entries of a split's shards.
+    """Build the entries of a split's shards from untrusted columns.
+
+    All values are checked. Histograms remain strings, of which only the characters are checked.
 
     Raises:
         ValueError: a value is invalid, or a name is not a plain file name.
@@ -525,7 +529,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Mapping from each split that is far from its requested proportion to the requested and actual ones."""
+        """Requested and actual proportion of each split that misses its requested proportion by a wide margin."""
         if self.splitting.shares is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -606,7 +610,10 @@ def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Group the files of a split: files that got records round-robin form a group, every other file is on its own."""
+    """Divide the files of a split into groups.
+
+    Files among which records were dealt round-robin form a group. Every other file is a group of its own.
+    """
     firsts = first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
@@ -722,7 +729,10 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
 
 
 def dataset_at(location: Any) -> Path:
-    """Find the directory of a dataset from its path, the path of its manifest, or its URL (then a cache directory).
+    """Find the directory of a dataset.
+
+    The location can be the path of the directory or of the manifest in it. It can also be a URL, for which the
+    directory is in the cache.
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
@@ -760,7 +770,9 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain in read errors, if the dataset was replaced, that this is the cause and that nothing is damaged.
+    """Explain read errors that occur because the dataset was replaced.
+
+    The new message says that the dataset was replaced or removed, and that nothing is damaged.
 
     Args:
         manifest: manifest of the dataset when it was opened; None for bare shards.
@@ -792,7 +804,10 @@ def was_replaced(manifest: Manifest) -> bool:
 
 
 def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
-    """List the split, name and digest of each shard; an overwrite changes names even if records are equal."""
+    """List the split, name and digest of each shard.
+
+    An overwrite changes the names even if the records are equal.
+    """
     return {(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)}
 
 

@@ -276,7 +276,9 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Requested and actual proportions of parts, overall and in each stratum, which print as a table.
+    """Requested and actual proportions of parts, overall and in each stratum.
+
+    `print` shows them as a table.
 
     Attributes:
         wanted: mapping from part to its requested proportion.
@@ -382,7 +384,7 @@ _OF_ALL = 0.25  # weight of a split's overall deficit, relative to its deficit i
 
 @attrs.define
 class Stratum:
-    """Records that share a value of an attribute, counted in each split.
+    """Group of records that share a value of an attribute, and their number in each split.
 
     Attributes:
         name: the value as a string, truncated if it is long.
