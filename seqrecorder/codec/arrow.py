@@ -303,7 +303,10 @@ def _without_view(kind: Any) -> Any:
 
 
 def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
-    """Flatten an array of lists by one level; return the length of each list and the flat array.
+    """Flatten an array of lists by one level.
+
+    Returns:
+        The length of each list, and the flat array.
 
     Raises:
         Mismatch: a list is null.

@@ -247,7 +247,11 @@ def _sparse(field: Field, values: list[Any]) -> Column | None:
 
 
 def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] | None:
-    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`; return None if an array has a different shape or dtype."""
+    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`.
+
+    Returns:
+        An array of shape `(n, *rest)`, or None if one of the arrays has a different shape or dtype.
+    """
     rest = field.rest
     if not values:
         return np.empty((0, *rest), field.element.numpy)
@@ -329,7 +333,11 @@ def check_alignment(
 
 
 def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDArray[np.int64]:
-    """Compute the length of each record in each alignment group; return int64 `(size, max(1, groups))`."""
+    """Compute the length of each record in each alignment group.
+
+    Returns:
+        Lengths, int64 `(size, max(1, groups))`.
+    """
     table = np.zeros((size, max(1, len(schema.groups))), np.int64)
     for position, group in enumerate(schema.groups):
         for field in schema.members(group):

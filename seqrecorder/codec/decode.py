@@ -271,7 +271,9 @@ def reconcile(
     excused: Mapping[str, Any],
     lengths: Mapping[str, Any],
 ) -> Any:
-    """Compute the length of each record in an alignment group; fail if the fields of the group disagree.
+    """Compute the length of each record in an alignment group.
+
+    If the fields of the group disagree, this is an error.
 
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
@@ -915,7 +917,10 @@ class RecordDecoder:
         return self.build(self.decode_values(Messages.of(data)))
 
     def decode_one(self, data: bytes | memoryview) -> Any:
-        """Decode one record; long arrays are views if `data` is a memoryview."""
+        """Decode one record.
+
+        Long arrays can be views of `data` if it is a memoryview.
+        """
         values = self._single.values(data) if isinstance(data, memoryview) else None
         if values is not None:
             return self.build([[value] for value in values])[0]
@@ -961,7 +966,10 @@ class RecordDecoder:
             raise self._failure(messages[error.record], error) from None
 
     def _gather_numbered(self, messages: Messages) -> Messages:
-        """Add the lists of numbered features to messages; leave invalid messages to the decoder."""
+        """Add the lists of numbered features to messages.
+
+        Invalid messages are unchanged; the decoder reports them.
+        """
         rows = []
         for number in range(len(messages)):
             rows.append(messages[number])
@@ -970,7 +978,9 @@ class RecordDecoder:
         return Messages.of(rows)
 
     def lengths(self, messages: Messages, group: str) -> NDArray[np.int64]:
-        """Read the length of each record in an alignment group; only the fields of the group are decoded.
+        """Read the length of each record in an alignment group.
+
+        Only the fields of the group are decoded.
 
         Raises:
             RecordError: a record cannot be decoded; the error is about the first such record.

@@ -421,11 +421,19 @@ class RecordEncoder:
         return out
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode records; return the bytes of each, and their lengths, int64 `(records, groups)`."""
+        """Encode records.
+
+        Returns:
+            The bytes of each record, and the lengths of the records, int64 `(records, max(1, groups))`.
+        """
         return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode valid columns of `size` records; return the bytes and lengths of the records."""
+        """Encode valid columns of `size` records.
+
+        Returns:
+            The bytes of each record, and the lengths of the records, int64 `(size, max(1, groups))`.
+        """
         try:
             leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
             data = serialize(leaves, size)

@@ -173,11 +173,14 @@ class Reader:
         self.field, self._rows, self._joined = field, rows, joined
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Read feature lists with one feature per step; return their values and the number of steps of each list.
+        """Read feature lists that are stored with one feature per step.
 
         Args:
             lists: spans of the lists.
             check: function to call with the mask of lists that are not in canonical form.
+
+        Returns:
+            The values, and the number of steps of each list.
         """
         field = self.field
         kind = kind_of(field)

@@ -296,7 +296,10 @@ def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
 
 
 def longest_of(lengths: Any) -> Any:
-    """Return the largest length, at least 1, because layers such as Masking and LSTM fail on T = 0."""
+    """Return the largest length, or 1 if all lengths are 0.
+
+    Layers such as Masking and LSTM fail for a batch without steps.
+    """
     import tensorflow as tf
 
     return tf.maximum(tf.raw_ops.Max(input=lengths, axis=0), 1)
@@ -472,11 +475,14 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
-    """Compute the number of kept steps of each sequence, the first kept step, and the stride.
+    """Compute which steps of each sequence a crop keeps, including its margins.
 
     Args:
         lengths: lengths of the sequences, int64 tensor `(n,)`.
         crop: steps to keep.
+
+    Returns:
+        The number of kept steps, the first kept step, and the stride.
     """
     start, kept, step, (before, after) = _window_of(lengths, crop)
     return kept + before + after, start - before * step, step
@@ -504,7 +510,11 @@ def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tupl
 
 
 def _window_of(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
-    """Compute the first kept step, the number of kept steps, their stride, and the margins before and after."""
+    """Compute which steps of each sequence a crop keeps.
+
+    Returns:
+        The first kept step, the number of kept steps, their stride, and the sizes of the margins before and after them.
+    """
     import tensorflow as tf
 
     start, kept, step = tf.zeros_like(lengths), lengths, 1
@@ -791,7 +801,11 @@ class Padding:
         return constant(field, self.values.get(field.name, field.element.zero()))
 
     def fill(self, field: Field, value: Any, lengths: Any) -> Any:
-        """Write the padding value of a field, if any, after `lengths` steps of a tensor `(B, T, ...)`."""
+        """Write the padding value of a field after the real steps of a tensor.
+
+        The shape of the tensor is `(B, T, ...)`, and `lengths` contains the number of real steps of each row. A field
+        without a padding value is unchanged.
+        """
         import tensorflow as tf
 
         if field.name not in self.values:
@@ -812,7 +826,10 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Spread the sizes of present records to all records; absent records get 0."""
+    """Spread the sizes of present records to all records.
+
+    The size of an absent record is 0.
+    """
     import tensorflow as tf
 
     if column.present is None:

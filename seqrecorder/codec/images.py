@@ -88,7 +88,9 @@ def _fits(image: bytes, field: Field) -> bool:
 
 @attrs.frozen
 class ImageDecoder:
-    """Decoder of the images of a field, which pads or resizes them to one size.
+    """Decoder of the images of a field.
+
+    It pads or resizes all images to one size.
 
     Attributes:
         field: declaration of the field.
@@ -150,7 +152,11 @@ class ImageDecoder:
         raise tf.errors.InvalidArgumentError(None, None, f"field {self.field.name!r}: {kind} are expected, got {got}")
 
     def decode_vector(self, encoded: Any) -> tuple[Any, Any]:
-        """Decode a vector of images to one size; return them and their original sizes, int64 `(n, 2)`."""
+        """Decode a vector of images to one size.
+
+        Returns:
+            The images, and their original sizes, int64 `(n, 2)`.
+        """
         import tensorflow as tf
 
         shape, dtype, size = self.field.shape, self.field.element.graph, self.size

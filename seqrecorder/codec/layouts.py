@@ -154,7 +154,10 @@ def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> byt
 
 
 def numbered_names(field: Field) -> re.Pattern[bytes]:
-    """Compile the pattern of a numbered field's feature names; its only group is the number."""
+    """Compile the pattern of the feature names of a numbered field.
+
+    The only group of the pattern is the number.
+    """
     before, _, after = field.feature.encode().partition(b"*")
     return re.compile(re.escape(before) + b"([0-9]+)" + re.escape(after))
 

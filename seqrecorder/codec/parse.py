@@ -73,13 +73,16 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
 
 
 def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: Any) -> tuple[Any, Any]:
-    """Decode a context field of known shape; return its values and the mask of records with a value.
+    """Decode a context field of known shape.
 
     Args:
         field: declaration of the field.
         features: output of the parse op.
         stated: presence flags of an optional field, as in `decode.presence_of`.
         holds: mask of the records that have the feature; None if a later check finds the missing ones.
+
+    Returns:
+        The values of the records that have one, and the mask of these records, bool `(n,)`.
     """
     or_none = True if holds is None else ~holds if stated is None else ~holds | (stated >= 0)
     ragged = features[field.feature]
@@ -223,7 +226,7 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Decode flat items to the declared dtype; return the values and the counts.
+    """Decode flat items to the declared dtype, and count the arrays in them.
 
     The counts are the number of arrays of the known dimensions in each item. They are None if each item is exactly
     one array, or one element.
@@ -459,7 +462,11 @@ class Parser:
     # Batches --------------------------------------------------------------------------------------------------------
 
     def _batch(self, serialized: Any, padding: Padding) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parse a padded batch; return its tensors and the lengths of each feature list."""
+        """Parse a batch, and pad it.
+
+        Returns:
+            The tensors of the batch, and the lengths of each feature list.
+        """
         import tensorflow as tf
 
         fields = self.schema.fields
