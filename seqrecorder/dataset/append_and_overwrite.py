@@ -112,7 +112,10 @@ def _assets(locked: Held, manifest: Manifest) -> dict[str, int]:
 
 
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
-    """List all paths in a directory, except for the files `ours`, their directories and the manifest."""
+    """List all paths in a directory that are neither `ours` nor the manifest.
+
+    Notes are left out, too, and so are the directories that contain files of `ours`.
+    """
     files = {*ours, MANIFEST}
     parents = {path.rpartition("/")[0] for path in files}
     parents |= {path.rpartition("/")[0] for path in parents} - {""}
@@ -245,7 +248,9 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
 
 
 def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
-    """Parse the manifest of a dataset to overwrite, which lists the files to remove.
+    """Parse the manifest of a dataset that is to be overwritten.
+
+    The manifest lists the files to remove.
 
     Args:
         text: text of the manifest.

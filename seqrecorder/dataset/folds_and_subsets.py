@@ -1,4 +1,4 @@
-"""Subsets of a selection's rows, which implement its methods `where`, `split` and `folds`.
+"""Subsets of the rows of a selection: implementation of its methods `where`, `split` and `folds`.
 
 The code that splits a dataset while it is written is in `split_shares` and `splits_in_time`.
 """
@@ -121,7 +121,11 @@ def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = N
 
 
 def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Assign a number to each distinct value; return the number for each record, and the distinct values."""
+    """Assign a number to each distinct value.
+
+    Returns:
+        The number of each record's value, and the list of distinct values.
+    """
     known: dict[Any, int] = {}
     values = values_by(rows, by, option)
     try:
@@ -193,9 +197,10 @@ def _deal_records(
 def _deal_groups(
     targets: NDArray[np.float64], groups: NDArray[np.int64], strata: NDArray[np.int64], ranks: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Deal groups into parts, largest group first, each to the part with the largest deficit in the group's strata.
+    """Deal groups into parts, the largest group first.
 
-    Deficits are weighted, so that rare strata matter as much as frequent ones.
+    Each group goes to the part with the largest deficit in the strata of the group. Deficits are weighted, so that rare
+    strata matter as much as frequent ones. If necessary, the last groups go to parts that are still empty.
     """
     count = int(groups.max()) + 1
     sizes = np.zeros((count, int(strata.max()) + 1))
@@ -298,7 +303,11 @@ Straddling = Literal["error", "drop", "cut"]
 
 
 def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
-    """Split rows into consecutive time ranges; return a mapping from name to part, and the actual proportions."""
+    """Split rows into consecutive time ranges.
+
+    Returns:
+        Mapping from name to part, and the actual proportions.
+    """
     time_field(rows.schema, time, "time")
     rule = TimeRule.of(at, time, end, straddling, "at:")
     if straddling == "cut":
@@ -345,7 +354,11 @@ def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:
 
 
 def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Count the steps at each time; return the distinct times, ascending, and the counts."""
+    """Count the steps at each time.
+
+    Returns:
+        The distinct times, ascending, and the number of steps at each of them.
+    """
     field = time_field(rows.schema, time, "time")
     if not field.is_list:
         raise OptionError(f"time: expected a time for each step, got {field!r}")
@@ -436,7 +449,11 @@ def _too_few_times(starts: NDArray[Any], count: int, what: str) -> OptionError:
 
 
 def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
-    """Read the start and end time of each record; return them and the field with the start times."""
+    """Read the start time and the end time of each record.
+
+    Returns:
+        The start times, the end times, and the field with the start times.
+    """
     field = time_field(rows.schema, time, "time")
     other = field if end is None else time_field(rows.schema, end, "end")
     starts: list[NDArray[Any]] = [np.empty(0, field.element.numpy)]

@@ -71,7 +71,7 @@ class KeyRegistry:
         return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
 
     def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Register a block of keys; for each duplicate, find the position of its first occurrence.
+        """Register a block of keys, and find the duplicates among them.
 
         Args:
             hashes: hash of each key, uint64 of shape (n,); n of about 1,000 is fastest.
@@ -196,10 +196,10 @@ class SortedHashes:
 
 
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
-    """Merge files of hashes; yield all hashes in ascending order, one range of values at a time.
+    """Merge files of hashes.
 
-    Hashes are uniformly distributed, so ranges of equal width contain about equal numbers of hashes, which fit into
-    memory.
+    All hashes are yielded in ascending order, one range of values at a time. Hashes are uniformly distributed, so
+    ranges of equal width contain about equal numbers of hashes, which fit into memory.
 
     Args:
         files: files of hashes, which are read to their ends.
@@ -281,7 +281,9 @@ def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
 
 
 class UniqueKeys:
-    """Detector of records with duplicate keys; without a key field, all records count as new.
+    """Detector of records with duplicate keys.
+
+    Without a key field, all records count as new.
 
     Args:
         schema: schema of the records.

@@ -63,10 +63,13 @@ _BINS = 30
 
 
 def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
-    """Draw the distribution of the lengths in each split as SVG; return an empty string if all lengths are 0.
+    """Draw the distribution of the lengths in each split as SVG.
 
     Args:
         splits: mapping from split name to pairs of a length and the number of records with that length.
+
+    Returns:
+        The SVG, or an empty string if all lengths are 0.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -152,7 +155,7 @@ class ShardInfo:
 
     @property
     def histogram(self) -> tuple[tuple[int, int], ...]:
-        """Pairs `(largest length, records)`, one per bin of lengths, in ascending order.
+        """Histogram of the lengths, as pairs `(largest length, records)` in ascending order.
 
         Raises:
             ManifestError: the histogram is invalid.
@@ -301,7 +304,7 @@ class SplitInfo:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]]:
-        """Pairs `(largest length, records)`, one per bin of the length histogram of all records, in ascending order.
+        """Histogram of the lengths of all records, as pairs `(largest length, records)` in ascending order.
 
         Raises:
             ManifestError: a histogram is invalid.
@@ -319,7 +322,7 @@ class SplitInfo:
 
 @attrs.frozen
 class AssetInfo:
-    """Entry of an asset, one of the user's own files, in the manifest.
+    """Manifest entry of an asset, which is one of the user's own files.
 
     Attributes:
         sha256: SHA-256 of the file, in hexadecimal.
@@ -516,7 +519,10 @@ class Manifest:
             fetch_cached(Place.of(self.url), self.path, files, verify=verify)
 
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
-        """Read the lengths file of a shard: int64 of shape (records, groups).
+        """Read the lengths file of a shard.
+
+        Returns:
+            Lengths, int64 `(records, max(1, groups))`.
 
         Raises:
             ShardReadError: the file is missing, or has changed since it was written.
@@ -696,7 +702,10 @@ def is_as_written(text: str) -> bool:
 
 
 def _shards_text(split: SplitInfo, most_rows: int = _MOST_ROWS) -> str:
-    """Format the shards of a split as JSON: one line per shard or, for many shards, one line per column."""
+    """Format the shards of a split as JSON.
+
+    There is one line per shard or, if there are many shards, one line per column.
+    """
     if len(split.shards) <= most_rows:
         rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in split.shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)

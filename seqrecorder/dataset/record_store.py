@@ -396,7 +396,11 @@ class RecordStore:
         return matching
 
     def _index_keys(self, field: Field, split: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Hash all keys of a split; return the hashes, ascending, and the positions of their records."""
+        """Hash all keys of a split.
+
+        Returns:
+            The hashes, ascending, and the positions of the records with these keys.
+        """
         store, decoder = self.forward(), self.decoder([field.name])
         parts = [np.empty(0, np.int64)]
         window = self.window(_INDEXED)

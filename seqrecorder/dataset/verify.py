@@ -273,7 +273,10 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the message of an error without the path and the advice to verify, which a report need not repeat."""
+    """Return the message of an error as it appears in a report.
+
+    The path and the advice to verify are left out, because a report need not repeat them.
+    """
     if isinstance(error, DatasetError):
         return str(error).removeprefix(f"{error.path}: ").partition("; `seqrecorder verify")[0]
     return f"cannot be read: {error.strerror or error}"
