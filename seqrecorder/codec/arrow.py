@@ -93,7 +93,11 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
 
 
 def _images(field: Field, array: Any) -> NDArray[Any] | None:
-    """Convert an array of encoded images, or of images of any size; return None for other arrays."""
+    """Convert an Arrow array of images that are encoded, or that can be of any size.
+
+    Returns:
+        An array of objects, one per image, or None if the array contains the pixels of images of one size.
+    """
     types = pyarrow().types
     if not (field.any_size or types.is_binary(array.type) or types.is_large_binary(array.type)):
         return None
@@ -227,7 +231,10 @@ def _import_array(field: Field, data: Any) -> Any:
 
 
 def _checked(data: Any, table: Any) -> Any:
-    """Return the table of a data frame; raise `SourceError` if only some times of an object column have a zone."""
+    """Check the time zones of a pandas data frame, and return its table.
+
+    Raises `SourceError` if only some times of a column of objects have a zone. Other data are not checked.
+    """
     if type(data).__module__.startswith("pandas"):
         for array, (name, column) in zip(table.columns, data.items(), strict=False):  # an index comes last
             _check_zones(str(name), array, column)
@@ -248,7 +255,11 @@ def _check_zones(name: str, array: Any, cells: Any) -> None:
 
 
 def _zones_in(cell: Any) -> set[bool]:
-    """Find whether the times in a cell have a zone; the set contains True if any has one, and False if any has none."""
+    """Find whether the times in a cell have a zone.
+
+    Returns:
+        A set that contains True if any time has a zone, and False if any time has none.
+    """
     if isinstance(cell, (list, tuple, np.ndarray)):
         return set[bool]().union(*map(_zones_in, cell))
     is_time = isinstance(cell, (dt.datetime, np.datetime64)) and cell == cell  # noqa: PLR0124 - not NaT
@@ -292,7 +303,10 @@ def _without_view(kind: Any) -> Any:
 
 
 def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
-    """Flatten an array of lists by one level; return the length of each list and the flat array.
+    """Flatten an array of lists by one level.
+
+    Returns:
+        The length of each list, and the flat array.
 
     Raises:
         Mismatch: a list is null.
@@ -461,7 +475,10 @@ def _large_integers(name: str, column: Any) -> Any:
 
 
 def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
-    """Build a function that reads columns of a stream of batches once, and raises on a second call."""
+    """Build the function that reads columns of a stream of batches.
+
+    A stream can be read only once, so a second call of the function raises an error.
+    """
     left = [reader]
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
@@ -627,7 +644,10 @@ def _whole(column: Column, array: Any) -> Any:
 
 
 def _fixed(field: Field) -> tuple[int | None, ...]:
-    """Return the dimensions of fixed size, which for images of any size is only the number of channels."""
+    """Return the dimensions of fixed size.
+
+    For images of any size, this is only the number of channels.
+    """
     return field.shape[2:] if field.any_size else field.rest
 
 

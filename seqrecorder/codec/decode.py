@@ -198,7 +198,7 @@ def _contradiction(field: Field) -> str:
 def with_absent(
     xp: Vectors, field: Field, column: Column, sizes: Any, presence: Presence, *, kept: slice = slice(None)
 ) -> tuple[Column, Any]:
-    """Fill in the default for records that lack the field; return the column and its sizes before cropping.
+    """Fill in the default of a field for records that lack the field.
 
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
@@ -207,6 +207,9 @@ def with_absent(
         sizes: number of steps (of a context field, of values) in each record before cropping, already checked.
         presence: masks of the records that have a value.
         kept: slice of the steps of the default that cropping keeps.
+
+    Returns:
+        The column, and the number of steps or values in each record before cropping.
     """
     if field.has_filling and xp.lacks(presence.absent):
         column = _insert_default(xp, field, column, presence.absent, kept)
@@ -244,7 +247,11 @@ def _insert_default(xp: Vectors, field: Field, column: Column, lacks: Any, kept:
 
 
 def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
-    """Flatten a value; return its elements, the lengths of its rows, and its indices (None if it is not sparse)."""
+    """Flatten the default of a field.
+
+    Returns:
+        The elements, the lengths of the rows, and the indices of a sparse field (None for other fields).
+    """
     if field.sparse is not None:
         vectors = value if field.is_list else [value]
         indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])
@@ -264,7 +271,9 @@ def reconcile(
     excused: Mapping[str, Any],
     lengths: Mapping[str, Any],
 ) -> Any:
-    """Compute the length of each record in an alignment group; fail if the fields of the group disagree.
+    """Compute the length of each record in an alignment group.
+
+    If the fields of the group disagree, this is an error.
 
     Args:
         xp: array operations, `NUMPY` or `of_graphs()`.
@@ -298,13 +307,16 @@ def reconcile(
 def find_features(
     serialized: Any, doubtful: Mapping[str, Any], context: Mapping[str, Any], lists: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Find the records that have each feature; return a mask per feature, bool `(n,)`.
+    """Find the records that have each feature.
 
     Args:
         serialized: serialized records, string `(n,)`.
         doubtful: mapping of feature to the mask of the records that parse to nothing and may lack it, bool `(n,)`.
         context: mapping of name to `tf.io.RaggedFeature`, for the context features.
         lists: mapping of name to `tf.io.RaggedFeature`, for the feature lists.
+
+    Returns:
+        Mapping of feature to the mask of the records that have it, bool `(n,)`.
     """
     import tensorflow as tf
 
@@ -471,7 +483,10 @@ class ColumnDecoder:
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
-        """Decode a context field of known shape; its feature may be empty only if the presence flag says None."""
+        """Decode a context field of known shape.
+
+        A feature without values is an error, unless the presence flag says that the value is None.
+        """
         rows = np.flatnonzero(span.starts >= 0)
         required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
         values = self._read(field, span.take(rows), rows, len(span), required)
@@ -480,7 +495,10 @@ class ColumnDecoder:
         return fixed_values(NUMPY, field, values.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
-        """Read the values of features; `rows` has the number of the record of each, out of `size` records."""
+        """Read the values of features.
+
+        `rows` contains the number of the record of each feature, and `size` is the number of records.
+        """
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         check = functools.partial(_require_usual, rows=rows, size=size)
@@ -491,7 +509,13 @@ class ColumnDecoder:
         return Reader(field, rows, joined=joined)
 
     def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
-        """Decode a field to a column, and return the mask of the records that have it; others get empty values."""
+        """Decode a field to a column.
+
+        Records that lack the field get empty values.
+
+        Returns:
+            The column, and the mask of the records that have the field.
+        """
         if field.sparse is not None:
             return self._decode_sparse(field, spans)
         span = spans[field.feature.encode()]
@@ -588,7 +612,10 @@ _SHORT = 1 << 12  # bytes; values up to this are copied, because a view would ke
 
 
 def _require(ok: object) -> None:
-    """Raise the error that leaves a record to the batch decoder, unless `ok`."""
+    """Raise an error unless a condition is true.
+
+    The error leaves the record to the batch decoder.
+    """
     if not ok:
         raise WireError("the batch decoder is to look at it")
 
@@ -762,7 +789,10 @@ def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 
 
 def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Build the reader of a list of vectors, floats or buffers, ragged or not, packed or one feature per step."""
+    """Build the reader of a feature list of vectors, floats or buffers.
+
+    The list can be ragged. It can be packed, or stored with one feature per step.
+    """
     name, kind = field.feature.encode(), kind_of(field)
     width = field.count * (field.element.itemsize if field.buffered else FLOAT_BYTES)
     is_wide = not (field.packed or field.is_ragged or field.element.is_text or kind == "int64")
@@ -811,7 +841,11 @@ _ALL = np.array([1 << 62])
 
 
 def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Concatenate the elements of features (see `feature_values`); return them and their count per feature."""
+    """Concatenate the elements of features (see `feature_values`).
+
+    Returns:
+        The elements, and the number of elements in each feature.
+    """
     kind = kind_of(field)
     if kind == "int64":
         numbers, counts = packed_int64(features)
@@ -830,7 +864,10 @@ def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDAr
 
 
 def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
-    """Convert float32 numbers, or a buffer, to elements; return a view if the bytes belong to a large record."""
+    """Convert the bytes of float32 numbers, or of a buffer, to the elements of a field.
+
+    The array can be a view of the bytes of a large record. Other bytes are copied.
+    """
     _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
     dtype = field.element.numpy
     is_plain = dtype == np.float32 or (field.buffered and dtype.kind != "b")
@@ -880,7 +917,10 @@ class RecordDecoder:
         return self.build(self.decode_values(Messages.of(data)))
 
     def decode_one(self, data: bytes | memoryview) -> Any:
-        """Decode one record; long arrays are views if `data` is a memoryview."""
+        """Decode one record.
+
+        Long arrays can be views of `data` if it is a memoryview.
+        """
         values = self._single.values(data) if isinstance(data, memoryview) else None
         if values is not None:
             return self.build([[value] for value in values])[0]
@@ -926,7 +966,10 @@ class RecordDecoder:
             raise self._failure(messages[error.record], error) from None
 
     def _gather_numbered(self, messages: Messages) -> Messages:
-        """Add the lists of numbered features to messages; leave invalid messages to the decoder."""
+        """Add the lists of numbered features to messages.
+
+        Invalid messages are unchanged; the decoder reports them.
+        """
         rows = []
         for number in range(len(messages)):
             rows.append(messages[number])
@@ -935,7 +978,9 @@ class RecordDecoder:
         return Messages.of(rows)
 
     def lengths(self, messages: Messages, group: str) -> NDArray[np.int64]:
-        """Read the length of each record in an alignment group; only the fields of the group are decoded.
+        """Read the length of each record in an alignment group.
+
+        Only the fields of the group are decoded.
 
         Raises:
             RecordError: a record cannot be decoded; the error is about the first such record.

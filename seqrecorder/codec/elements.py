@@ -51,7 +51,13 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and each `n`, int64."""
+    """Build the headers that serialized tensors of shape `(n, *rest)` should have.
+
+    `n` is read from each of the serialized tensors.
+
+    Returns:
+        The headers, and the `n` of each tensor, int64.
+    """
     import tensorflow as tf
 
     # The first dimension is at the same offset in all headers.
@@ -92,11 +98,14 @@ _ONE, _TWO, _THREE = b"\x0a", b"\x12", b"\x1a"
 
 
 def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Serialize the fields of an element to string scalars; return the strings and their sizes, int64 scalars.
+    """Serialize the fields of an element to string scalars.
 
     Args:
         schema: schema of number fields with `raw` storage and of bytes fields.
         element: mapping of field name to a tensor of the field's dtype.
+
+    Returns:
+        The strings, and the number of values in each field, as int64 scalars.
     """
     import tensorflow as tf
 
@@ -206,11 +215,14 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
 
 
 def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
-    """Count the steps of each element in each alignment group; return them as int64 `(n, groups)`.
+    """Count the steps of each element in each alignment group.
 
     Args:
         schema: schema passed to `serialize_fields`.
         sizes: sizes from `serialize_fields`, int64 `(n,)` for each field.
+
+    Returns:
+        Numbers of steps, int64 `(n, groups)`.
     """
     import tensorflow as tf
 

@@ -83,7 +83,10 @@ def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
 
 
 def encode_tensors(field: Field, column: Column) -> Any:
-    """Serialize one tensor per record or step, to a uint8 matrix if all have the same shape, otherwise to a list."""
+    """Serialize one tensor per record or step.
+
+    The result is a uint8 matrix if the shape of the tensors is known from the declaration, and a list otherwise.
+    """
     buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
@@ -146,7 +149,9 @@ def records_in_piece(size: int, octets: int) -> int:
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Cut columns into pieces, which are views; yield the number of records and the columns of each piece.
+    """Cut columns into pieces of successive records.
+
+    The pieces are views. For each piece, this yields the number of its records, and its columns.
 
     Args:
         columns: mapping of field name to column.
@@ -230,7 +235,10 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Build the function that sums the sizes of values; it may fail for values that lack the declared type or shape."""
+    """Build the function that sums the sizes of the values of a field.
+
+    The function may fail if a value lacks the declared type or shape.
+    """
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
@@ -280,7 +288,7 @@ def _text_size(values: Sequence[Any]) -> int:
 def columns_of_dictionaries(
     schema: Schema, rows: Sequence[Any], *, convert: Callable[[Field, Any], Any] | None = None
 ) -> dict[str, Column] | None:
-    """Convert dictionaries of field values to columns; return None if the record class must check them.
+    """Convert dictionaries of field values to columns, without creating records.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -295,6 +303,9 @@ def columns_of_dictionaries(
         rows: dictionaries, one per record.
         convert: function that converts a JSON value to a value of the field; if given, null in float fields becomes
             NaN.
+
+    Returns:
+        Mapping of field name to column, or None if the record class must check the values.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None
@@ -410,11 +421,19 @@ class RecordEncoder:
         return out
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode records; return the bytes of each, and their lengths, int64 `(records, groups)`."""
+        """Encode records.
+
+        Returns:
+            The bytes of each record, and the lengths of the records, int64 `(records, max(1, groups))`.
+        """
         return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode valid columns of `size` records; return the bytes and lengths of the records."""
+        """Encode valid columns of `size` records.
+
+        Returns:
+            The bytes of each record, and the lengths of the records, int64 `(size, max(1, groups))`.
+        """
         try:
             leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
             data = serialize(leaves, size)
@@ -467,7 +486,10 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _buffers(field: Field, column: Column) -> Any:
-    """Build one little-endian buffer per record or step, as a matrix if all have the same length, else as a list."""
+    """Build one little-endian buffer per record or step.
+
+    The result is a matrix if the length of the buffers is known from the declaration, and a list otherwise.
+    """
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the large copies below
     values = np.ascontiguousarray(column.values)

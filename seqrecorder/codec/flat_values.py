@@ -173,11 +173,14 @@ class Reader:
         self.field, self._rows, self._joined = field, rows, joined
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Read feature lists with one feature per step; return their values and the number of steps of each list.
+        """Read feature lists that are stored with one feature per step.
 
         Args:
             lists: spans of the lists.
             check: function to call with the mask of lists that are not in canonical form.
+
+        Returns:
+            The values, and the number of steps of each list.
         """
         field = self.field
         kind = kind_of(field)
@@ -358,7 +361,10 @@ def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
 
 
 def _split(items: Spans, *, is_str: bool) -> list[Any]:
-    """Split spans into bytes or str objects; do it in one operation if the texts are short and none contains NUL."""
+    """Split spans into bytes or str objects.
+
+    Short texts are split in one operation if none of them contains NUL.
+    """
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
     if len(items) > 1 and total <= _SHORT_TEXT * len(items):

@@ -60,7 +60,10 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
 
 
 def expect(value: Any, ok: Any, field: Field, what: str, *got: Any) -> Any:
-    """Check a stored value of a field with `checked`, whose error then names the field."""
+    """Check a stored value of a field with `checked`.
+
+    The error names the field and its feature.
+    """
     return checked(value, ok, f"field {field.name!r}: {what} are expected in {field.feature!r}, got", *got)
 
 
@@ -91,7 +94,10 @@ def constant(field: Field, values: Any) -> Any:
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
-    """Spread values to one row per record: the next row of `values` if the record is present, otherwise `filler`."""
+    """Spread values to one row per record.
+
+    Each record that is present gets the next row of `values`, and each other record gets `filler`.
+    """
     import tensorflow as tf
 
     have = tf.cast(present, tf.int64)
@@ -110,7 +116,10 @@ def rows_at(values: Any, indices: Any) -> Any:
 
 
 def index_range(stop: Any, start: Any = None) -> Any:
-    """Create a range from `start` (default: 0) up to but excluding the scalar tensor `stop`, in its dtype."""
+    """Create a range of indices in the dtype of `stop`.
+
+    The range begins at `start` (default: 0) and ends before the scalar tensor `stop`.
+    """
     import tensorflow as tf
 
     start = tf.constant(0, stop.dtype) if start is None else start
@@ -118,7 +127,10 @@ def index_range(stop: Any, start: Any = None) -> Any:
 
 
 def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
-    """Count, for each value, the entries of an ascending vector that are <= it, or < it with `less`; return int32."""
+    """Count the entries of an ascending vector that are less than or equal to each value.
+
+    With `less`, entries that are equal to the value are not counted. The counts are int32.
+    """
     import tensorflow as tf
 
     row = tf.raw_ops.ExpandDims(input=ascending, axis=0)
@@ -168,9 +180,10 @@ def to_declared(values: Any, field: Field) -> Any:
 
 
 def narrow(values: Any, name: str) -> Any:
-    """Narrow float32 values, as the inverse of `widen`; convert NaNs by bit operations, because a cast may change them.
+    """Narrow float32 values to bfloat16 or float16, as the inverse of `widen`.
 
-    Values that `widen` did not produce are rounded to the nearest, ties to even.
+    NaNs are converted by bit operations, because a cast may change them. Values that `widen` did not produce are
+    rounded to the nearest, ties to even.
     """
     import tensorflow as tf
 
@@ -211,7 +224,11 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers contain whole arrays of the known dimensions; return them and the number in each."""
+    """Check that buffers contain whole arrays of the known dimensions.
+
+    Returns:
+        The buffers, and the number of arrays in each.
+    """
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -245,7 +262,7 @@ def with_shape(values: Any, field: Field) -> Any:
 
 
 def sums_of_rows(sizes: Any, splits: Any) -> Any:
-    """Sum the sizes within each of the rows that `splits` defines."""
+    """Sum `sizes` within each row of a ragged tensor, whose row splits are `splits`."""
     import tensorflow as tf
 
     ends = tf.concat([[0], tf.cumsum(tf.cast(sizes, tf.int64))], 0)
@@ -253,7 +270,10 @@ def sums_of_rows(sizes: Any, splits: Any) -> Any:
 
 
 def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none: Any = None) -> Any:
-    """Return `values` after checking that each feature has `expected` items, or none if `or_none` allows it."""
+    """Check that each feature has the expected number of items, and return `values`.
+
+    Where the mask `or_none` is true, a feature without items is valid as well.
+    """
     import tensorflow as tf
 
     ok = tf.equal(items, expected)
@@ -262,7 +282,11 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Check that each row has a whole number of arrays of the known shape; return the values and that number."""
+    """Check that each row contains a whole number of arrays of the known shape.
+
+    Returns:
+        The values, and the number of arrays in each row.
+    """
     import tensorflow as tf
 
     if field.count == 1:
@@ -272,7 +296,10 @@ def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
 
 
 def longest_of(lengths: Any) -> Any:
-    """Return the largest length, at least 1, because layers such as Masking and LSTM fail on T = 0."""
+    """Return the largest length, or 1 if all lengths are 0.
+
+    Layers such as Masking and LSTM fail for a batch without steps.
+    """
     import tensorflow as tf
 
     return tf.maximum(tf.raw_ops.Max(input=lengths, axis=0), 1)
@@ -347,7 +374,10 @@ class Stretch:
 
 @attrs.frozen
 class Margins:
-    """The steps directly before and after the kept steps, at the same stride, where the sequence has them."""
+    """Margins of a crop: the step before the kept steps and the step after them, at the same stride.
+
+    A margin that would lie outside of the sequence is left out.
+    """
 
 
 MARGINS = Margins()
@@ -410,7 +440,9 @@ def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
 
 
 def kept_of(length: int, crop: Crop) -> slice:
-    """Reduce a crop without random windows to one slice, for a sequence of `length` steps.
+    """Convert a crop to one slice of a sequence of `length` steps.
+
+    The crop must not contain random windows.
 
     >>> kept_of(9, (slice(2, 8, 3), MARGINS))
     slice(2, 11, 3)
@@ -443,24 +475,30 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
-    """Compute the number of kept steps of each sequence, the first kept step, and the stride.
+    """Compute which steps of each sequence a crop keeps, including its margins.
 
     Args:
         lengths: lengths of the sequences, int64 tensor `(n,)`.
         crop: steps to keep.
+
+    Returns:
+        The number of kept steps, the first kept step, and the stride.
     """
     start, kept, step, (before, after) = _window_of(lengths, crop)
     return kept + before + after, start - before * step, step
 
 
 def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tuple[Any, Any]:
-    """Drop the margins; return the number of kept steps of each sequence, and their values.
+    """Remove the margins from the values of cropped sequences.
 
     Args:
         values: concatenated values of the steps at `cropped_positions`.
         lengths: lengths of the sequences before cropping, int64 tensor `(n,)`.
         crop: steps to keep, including the `MARGINS`.
         present: mask of the records that have a sequence, bool `(n,)`; None if all have one.
+
+    Returns:
+        The number of kept steps of each sequence, and the values of these steps.
     """
     import tensorflow as tf
 
@@ -472,7 +510,11 @@ def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tupl
 
 
 def _window_of(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
-    """Compute the first kept step, the number of kept steps, their stride, and the margins before and after."""
+    """Compute which steps of each sequence a crop keeps.
+
+    Returns:
+        The first kept step, the number of kept steps, their stride, and the sizes of the margins before and after them.
+    """
     import tensorflow as tf
 
     start, kept, step = tf.zeros_like(lengths), lengths, 1
@@ -515,7 +557,10 @@ def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
 
 @functools.cache
 def _header(feature: str) -> bytes:
-    """Build the message that stores a number, without the digits at its end."""
+    """Build the beginning of a message that stores a number.
+
+    The digits of the number are appended to it.
+    """
     import tensorflow as tf
 
     message = tf.train.SequenceExample()
@@ -525,7 +570,10 @@ def _header(feature: str) -> bytes:
 
 
 def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
-    """Add number fields, stored as bytes, to a schema; `names` maps feature to field name, or to None for no field."""
+    """Add fields for numbers, stored as bytes, to a schema.
+
+    `names` maps each feature to the name of its field, or to None to add no field.
+    """
     kind = element_type("bytes")
     numbers = [Field(name, feature, "context", kind, ()) for feature, name in names.items() if name is not None]
     return Schema(schema.name, (*schema.fields, *numbers)) if numbers else schema
@@ -590,7 +638,10 @@ class Derivation(ABC):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the added fields that are padded like the source, by default only the first one."""
+        """Names of the added fields that are padded with the same value as the source.
+
+        By default, this is only the first added field.
+        """
         return self.names[:1]
 
 
@@ -635,7 +686,10 @@ def sources_of(derivations: Sequence[Derivation]) -> dict[str, str]:
 
 
 def derivations_of(schema: Schema, derivations: Sequence[Derivation]) -> list[Derivation]:
-    """Select the derivations whose stored source is in a schema, in order."""
+    """Select the derivations that are computed from the fields of a schema, in order.
+
+    The schema need only contain the stored field from which the source of a derivation is computed.
+    """
     sources, stored = sources_of(derivations), {field.name for field in schema.fields}
     return [each for each in derivations if sources.get(each.source, each.source) in stored]
 
@@ -663,7 +717,10 @@ class FieldMap(Derivation):
     code: Callable[[Any], Any] = attrs.field(default=lambda keys: keys, eq=False)
 
     def of_groups(self, columns: Mapping[str, Column]) -> FieldMap:
-        """Bind the map to the groups of the records in `columns`."""
+        """Return a map that no longer takes the group of each value as an argument.
+
+        The groups are those of the records in `columns`, so it can only map the values of these records.
+        """
         import tensorflow as tf
 
         groups, column = self.code(columns[str(self.beside)].values), columns[self.source]
@@ -678,7 +735,10 @@ class FieldMap(Derivation):
         return () if self.stored is None else (self.stored,)
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """List the mapped field, and the field of stored values if any (see `Derivation`)."""
+        """List the field of mapped values, and the additional field of stored values, if any.
+
+        They replace the source field (see `Derivation`).
+        """
         copy = as_numbers(field, field.element.name)
         mapped = attrs.evolve(self.target, shape=field.shape, align=field.align, per_step=field.per_step)
         return (mapped, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
@@ -741,7 +801,11 @@ class Padding:
         return constant(field, self.values.get(field.name, field.element.zero()))
 
     def fill(self, field: Field, value: Any, lengths: Any) -> Any:
-        """Write the padding value of a field, if any, after `lengths` steps of a tensor `(B, T, ...)`."""
+        """Write the padding value of a field after the real steps of a tensor.
+
+        The shape of the tensor is `(B, T, ...)`, and `lengths` contains the number of real steps of each row. A field
+        without a padding value is unchanged.
+        """
         import tensorflow as tf
 
         if field.name not in self.values:
@@ -762,7 +826,10 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Spread the sizes of present records to all records; absent records get 0."""
+    """Spread the sizes of present records to all records.
+
+    The size of an absent record is 0.
+    """
     import tensorflow as tf
 
     if column.present is None:
@@ -829,7 +896,9 @@ def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any
 
 
 def check_values(schema: Schema, values: Mapping[str, Any], read: Schema) -> dict[str, Any]:
-    """Convert padding values to the dtypes in which their fields are read, such as that of the ids of a vocabulary.
+    """Convert padding values to the dtypes in which their fields are read.
+
+    For example, a field that a vocabulary maps is read in the dtype of the ids.
 
     Raises:
         OptionError: a value does not fit its field, or the field is not padded.

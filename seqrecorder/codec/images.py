@@ -68,7 +68,10 @@ def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
 
 @functools.lru_cache(maxsize=64)
 def _graph_of(field: Field) -> Any:
-    """Trace the function that decodes a vector of images of one size on all cores."""
+    """Build the graph function that decodes a vector of images of one size.
+
+    A graph decodes the images on all cores.
+    """
     import tensorflow as tf
 
     signature = [tf.TensorSpec([None], tf.string)]
@@ -85,7 +88,9 @@ def _fits(image: bytes, field: Field) -> bool:
 
 @attrs.frozen
 class ImageDecoder:
-    """Decoder of the images of a field, which pads or resizes them to one size.
+    """Decoder of the images of a field.
+
+    It pads or resizes all images to one size.
 
     Attributes:
         field: declaration of the field.
@@ -97,7 +102,7 @@ class ImageDecoder:
 
     @property
     def stored(self) -> Field:
-        """Declaration of the field as it is stored: its values are the encoded images."""
+        """Declaration of the stored field, whose values are the encoded images."""
         default = self.field.default
         if self.field.has_default:
             listed = default if self.field.is_list else [default]
@@ -106,13 +111,15 @@ class ImageDecoder:
         return attrs.evolve(self.field, element=element_type("bytes"), shape=(), storage="auto", default=default)
 
     def decode(self, encoded: Any) -> tuple[Any, Any]:
-        """Decode images, turning empty bytes into zeros; return the images, and their sizes before padding.
+        """Decode images to one size.
+
+        Empty bytes become images of zeros.
 
         Args:
             encoded: encoded images, a dense or ragged string tensor of any shape.
 
         Returns:
-            The images, `(*shape, height, width, channels)`, and their sizes, int64 `(*shape, 2)`.
+            The images, `(*shape, height, width, channels)`, and their sizes before padding, int64 `(*shape, 2)`.
         """
         import tensorflow as tf
 
@@ -145,7 +152,11 @@ class ImageDecoder:
         raise tf.errors.InvalidArgumentError(None, None, f"field {self.field.name!r}: {kind} are expected, got {got}")
 
     def decode_vector(self, encoded: Any) -> tuple[Any, Any]:
-        """Decode a vector of images to one size; return them and their original sizes, int64 `(n, 2)`."""
+        """Decode a vector of images to one size.
+
+        Returns:
+            The images, and their original sizes, int64 `(n, 2)`.
+        """
         import tensorflow as tf
 
         shape, dtype, size = self.field.shape, self.field.element.graph, self.size

@@ -71,7 +71,10 @@ class Specs:
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
-        """Check whether the parse op itself finishes a context field, including its default."""
+        """Check whether the parse op alone decodes a context field.
+
+        The op then also fills in the default.
+        """
         return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
     def public(self) -> Spec:
@@ -151,7 +154,10 @@ def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> byt
 
 
 def numbered_names(field: Field) -> re.Pattern[bytes]:
-    """Compile the pattern of a numbered field's feature names; its only group is the number."""
+    """Compile the pattern of the feature names of a numbered field.
+
+    The only group of the pattern is the number.
+    """
     before, _, after = field.feature.encode().partition(b"*")
     return re.compile(re.escape(before) + b"([0-9]+)" + re.escape(after))
 
@@ -162,7 +168,10 @@ PEEKED = 8
 
 
 def lacks_features(spans: tuple[FeatureSpans, FeatureSpans], field: Field, layout: Layout) -> bool:
-    """Check whether a message lacks a feature for the values of a field; an empty feature is not missing."""
+    """Check whether a message lacks a feature that contains the values of a field.
+
+    A feature without values counts as present.
+    """
     context, lists = spans
     features = lists if field.is_list and layout != "example" else context
     return any(name.encode() not in features for name in value_features(field))
@@ -223,7 +232,10 @@ def _readable(samples: Iterable[bytes], numbered: Sequence[Field] = (), layout: 
 
 
 def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
-    """Yield the number of features, and of values in the first feature, of each list that can show packing."""
+    """Yield the sizes of each list that can show whether messages are packed.
+
+    The sizes are the number of features, and the number of steps to which the values of the first feature amount.
+    """
     for field in lists:
         steps = message.lists.get(field.feature)
         if not steps or steps[0].kind is None or field.is_ragged or field.packed or field.sparse is not None:

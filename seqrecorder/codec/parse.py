@@ -57,7 +57,11 @@ if TYPE_CHECKING:
 
 
 def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) -> tuple[Column, Any]:
-    """Decode a field to a flat column; return it and the number of its steps or values per record before cropping."""
+    """Decode a field to a flat column.
+
+    Returns:
+        The column, and the number of steps or values in each record before cropping.
+    """
     if field.sparse is not None:
         return _sparse_column(field, features, crop)
     if not field.is_list:
@@ -69,13 +73,16 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
 
 
 def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: Any) -> tuple[Any, Any]:
-    """Decode a context field of known shape; return its values and the mask of records with a value.
+    """Decode a context field of known shape.
 
     Args:
         field: declaration of the field.
         features: output of the parse op.
         stated: presence flags of an optional field, as in `decode.presence_of`.
         holds: mask of the records that have the feature; None if a later check finds the missing ones.
+
+    Returns:
+        The values of the records that have one, and the mask of these records, bool `(n,)`.
     """
     or_none = True if holds is None else ~holds if stated is None else ~holds | (stated >= 0)
     ragged = features[field.feature]
@@ -86,7 +93,11 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
 
 
 def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tuple[Column, Any]:
-    """Decode a list with one feature per record; return it and the number of steps per record before cropping."""
+    """Decode a list that is stored as one feature per record.
+
+    Returns:
+        The column, and the number of steps in each record before cropping.
+    """
     import tensorflow as tf
 
     if layout == "example":
@@ -109,7 +120,11 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 
 
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-    """Decode a list with one feature per step; return it and the number of steps per record before cropping."""
+    """Decode a list that is stored as one feature per step.
+
+    Returns:
+        The column, and the number of steps in each record before cropping.
+    """
     whole = differences(ragged.row_splits)
     steps, inner = _crop_rows(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
@@ -121,7 +136,11 @@ def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
 
 
 def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
-    """Decode a sparse column; return it and the number of steps (or context values) per record before cropping."""
+    """Decode a sparse field to a column.
+
+    Returns:
+        The column, and the number of steps in each record before cropping, or of values for a context field.
+    """
     import tensorflow as tf
 
     indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
@@ -141,13 +160,18 @@ def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[
 
 
 def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[Column, Any]:
-    """Decode only the kept steps of a column; return it and the number of steps per record before cropping.
+    """Decode the kept steps of a list that is stored as buffers.
+
+    The bytes before and after the kept steps are removed first.
 
     Args:
         field: field with whole sequences stored as buffers.
         splits: row splits of the buffers of each record, usually one buffer per record.
         buffers: buffers, string `(n,)`.
         crop: steps to keep.
+
+    Returns:
+        The column, and the number of steps in each record before cropping.
     """
     import tensorflow as tf
 
@@ -174,7 +198,11 @@ def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[C
 
 
 def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
-    """Decode values of unknown length; return them flat, and the count in each row of a ragged tensor."""
+    """Decode values of unknown length to flat values.
+
+    Returns:
+        The values, and the number of arrays of the known dimensions in each row of the ragged tensor.
+    """
     values, sizes = _elements(field, ragged.values)
     if sizes is None:
         values, counts = whole_rows(values, field, differences(ragged.row_splits))
@@ -184,7 +212,11 @@ def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
 
 
 def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
-    """Crop `inner`, which has one row per step; return the number of kept steps of each record and their rows."""
+    """Crop a tensor with one row per step.
+
+    Returns:
+        The number of kept steps in each record, and the rows of these steps.
+    """
     import tensorflow as tf
 
     if not crop:
@@ -194,7 +226,7 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Decode flat items to the declared dtype; return the values and the counts.
+    """Decode flat items to the declared dtype, and count the arrays in them.
 
     The counts are the number of arrays of the known dimensions in each item. They are None if each item is exactly
     one array, or one element.
@@ -209,11 +241,14 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of varying size, and images to resize, with bytes; return the schema and each field's decoder.
+    """Replace images of varying size, and images to resize, with their encoded bytes.
 
     Args:
         schema: schema of the records.
         resize: mapping of field name to (height, width), for the fields to resize.
+
+    Returns:
+        The new schema, and the decoder of each replaced field.
 
     Raises:
         OptionError: a field of `resize` has no images, or a size is invalid.
@@ -343,12 +378,15 @@ class Parser:
         return Parser(self.stored, self.layout, crops, self.where, self.derivations, images=self.images)
 
     def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
-        """Parse every field to a flat column; return the columns and the lengths in each alignment group.
+        """Parse every field to a flat column.
 
         The checks are the same as in `parse_batch`, which leaves more of the work to the parse op.
 
         Args:
             serialized: serialized records, string `(n,)`.
+
+        Returns:
+            The columns, and the lengths of the records in each alignment group.
         """
         import tensorflow as tf
 
@@ -397,7 +435,10 @@ class Parser:
         return out
 
     def lengths(self, serialized: Any, group: str) -> Any:
-        """Read the length of each record in a group; parse only one field if that is enough."""
+        """Read the length of each record in an alignment group.
+
+        Only one field is parsed if that is enough.
+        """
         import tensorflow as tf
 
         members = self.stored.members(group)
@@ -421,7 +462,11 @@ class Parser:
     # Batches --------------------------------------------------------------------------------------------------------
 
     def _batch(self, serialized: Any, padding: Padding) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parse a padded batch; return its tensors and the lengths of each feature list."""
+        """Parse a batch, and pad it.
+
+        Returns:
+            The tensors of the batch, and the lengths of each feature list.
+        """
         import tensorflow as tf
 
         fields = self.schema.fields
@@ -464,7 +509,9 @@ class Parser:
         return out, lengths
 
     def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
-        """Parse records with a spec, check them, and decode the columns that the parse op does not finish.
+        """Parse records with a spec, and check them.
+
+        Columns that the parse op does not finish are decoded here.
 
         Args:
             serialized: serialized records, string `(n,)`.
@@ -526,7 +573,10 @@ class Parser:
         return (*crop, MARGINS) if field.name in self._wide else crop
 
     def _derive(self, columns: dict[str, Column], parsed: _Parsed) -> None:
-        """Add the columns of derived fields, and drop the margins decoded for them."""
+        """Add the columns of derived fields.
+
+        Margins that were decoded for the derivations are then removed.
+        """
         derive_columns(self.stored, columns, self.derivations)
         for field in self.schema.fields:
             source = self._sources.get(field.name, field.name)
@@ -536,7 +586,10 @@ class Parser:
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
-        """Find which records contain each field, for fields whose parsed values do not show it."""
+        """Find the records that contain each field.
+
+        This is needed only for fields whose parsed values do not show it; other fields are left out.
+        """
         import tensorflow as tf
 
         doubtful: dict[str, Any] = {}

@@ -112,7 +112,10 @@ def _assets(locked: Held, manifest: Manifest) -> dict[str, int]:
 
 
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
-    """List all paths in a directory, except for the files `ours`, their directories and the manifest."""
+    """List all paths in a directory that are neither `ours` nor the manifest.
+
+    Notes are left out, too, and so are the directories that contain files of `ours`.
+    """
     files = {*ours, MANIFEST}
     parents = {path.rpartition("/")[0] for path in files}
     parents |= {path.rpartition("/")[0] for path in parents} - {""}
@@ -154,7 +157,11 @@ def clean_up(locked: Held, manifest: Manifest | None) -> None:
 
 
 def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[str]:
-    """List the files that a note's manifest names and the current manifest does not."""
+    """List the files of a note's manifest that are not in the current manifest.
+
+    `examples.csv` files, which manifests do not name, are listed as well. If the note is for a newer generation than
+    the current manifest, only those of that generation are listed.
+    """
     first = noted.generation if manifest is not None and noted.generation > manifest.generation else 0
     return named(noted) - (set() if manifest is None else named(manifest)) | _listings(locked, noted, first)
 
@@ -174,9 +181,10 @@ class Standing:
     generation: int = 0
 
     def check_opened(self, digest: str, where: object) -> None:
-        """Raise an error if a dataset that is rewritten from its own records has changed since it was opened.
+        """Raise an error if the dataset has changed since it was opened.
 
-        This compares the opened dataset with this state; the publication compares this state with the destination.
+        This is for a dataset that is rewritten from its own records. It compares the opened dataset with the state when
+        the write began; changes after that are found by the publication.
 
         Args:
             digest: SHA-256 of the opened manifest, in hexadecimal.
@@ -240,7 +248,9 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
 
 
 def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
-    """Parse the manifest of a dataset to overwrite, which lists the files to remove.
+    """Parse the manifest of a dataset that is to be overwritten.
+
+    The manifest lists the files to remove.
 
     Args:
         text: text of the manifest.
@@ -428,7 +438,10 @@ def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
 
 
 def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> None:
-    """Move all files except the manifest; before each move, append the file to `moved` or the directory to `created`.
+    """Move all files except the manifest from the staging directory to the dataset.
+
+    Before each move, the path of the file is added to `moved`. Before a directory is created, its path is added to
+    `created`.
 
     Raises:
         DatasetExistsError: a user's file has the same name, or one that differs only in case.

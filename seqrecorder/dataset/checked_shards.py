@@ -234,7 +234,10 @@ class Origin:
                 self._check(file, functools.partial(check_lengths, file.lengths_path, file.lengths_sha256))
 
     def _check(self, file: ShardFile, check: Callable[[], None]) -> None:
-        """Run a check of a file; if it fails for a damaged copy in the cache, fetch the file again and repeat it."""
+        """Run a check of a file.
+
+        If it fails for a dataset at a URL, a damaged copy in the cache is fetched again, and the check is repeated.
+        """
         with explaining_replacement(self.manifest):
             try:
                 check()
@@ -339,7 +342,10 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
 
 
 def _extremes(records: Sequence[int], groups: int, readers: int) -> list[int]:
-    """Compute the smallest and largest share in each group, if files and readers are dealt round-robin to groups."""
+    """Compute the smallest and the largest share of the readers in each group.
+
+    Files and readers are dealt to the groups round-robin.
+    """
     sizes = [(sum(records[group::groups]), len(range(group, readers, groups))) for group in range(groups)]
     return [share for size, count in sizes for share in (size // count, -(-size // count))]
 
@@ -431,7 +437,10 @@ def _dataset_directory(path: Any) -> Path | None:
 def resolve_dataset(
     manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt, *, most: int = _CHECKED
 ) -> Origin:
-    """Find the shards of a split; see `resolve` for arguments and errors, and `Origin.most_checked` for `most`."""
+    """Find the shards of a split of a dataset, and check them.
+
+    See `resolve` for the arguments and errors. `most` becomes `Origin.most_checked`.
+    """
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
     is_verified = False
@@ -465,9 +474,10 @@ def resolve_dataset(
 
 
 def check_digest(manifest: Manifest, job: tuple[str, ShardInfo]) -> None:
-    """Raise `ShardReadError` for an intact shard that is not the one that was written; damage shows when it is read.
+    """Raise `ShardReadError` if a shard is intact, but is not the one that was written.
 
-    For a dataset at a URL, nothing is left to check, because `Manifest.fetch` compares the digests.
+    Damage is not reported here, because it shows when the shard is read. For a dataset at a URL, nothing is left to
+    check, because `Manifest.fetch` compares the digests.
     """
     path = manifest.shard_path(*job)
     if manifest.url is None and not has_digest(path, job[1].sha256) and is_intact(path, manifest.compression):
@@ -491,7 +501,10 @@ def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
 
 
 def _without_damage(manifest: Manifest, pair: tuple[ShardFile, ShardInfo]) -> ShardFile:
-    """Return a shard if it is intact, otherwise a copy of its intact records; at a URL, the shard is fetched first."""
+    """Return the shard itself if it is intact, or else a copy that contains only its intact records.
+
+    A shard at a URL is downloaded first.
+    """
     file, shard = pair
     try:
         manifest.fetch([(file.directory.name, shard)], verify=True)
@@ -560,7 +573,9 @@ def _resolve_bare(
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
-    """Detect the compression that shards have in common; with `skip`, ignore shards whose first bytes are damaged.
+    """Detect the compression that shards have in common.
+
+    With `on_corrupt="skip"`, shards whose first bytes are damaged are ignored.
 
     Raises:
         ShardReadError: the shards differ in compression, do not have the requested compression, or cannot be read.

@@ -24,7 +24,9 @@ else:
 
 @attrs.frozen
 class Cutoff(Generic[R]):
-    """Forecast origin, with the series before it and the span to forecast, as returned by `cutoffs`.
+    """Forecast origin, with the records before it and the span to forecast.
+
+    `cutoffs` returns a list of them.
 
     Attributes:
         since: first time to forecast; pass it to `Window(since=)`.

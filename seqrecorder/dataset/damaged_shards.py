@@ -127,7 +127,11 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add to a loss's reason which bytes the disk cannot read: those in its range or, in a compressed file, all."""
+    """Add to the reason of a loss the bytes that the disk cannot read.
+
+    These are the unreadable bytes in the range of the loss. For a compressed file, they are all unreadable bytes,
+    because the range counts uncompressed bytes.
+    """
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
@@ -138,7 +142,12 @@ def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressio
 def _read_keys(
     file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-    """Hash each record and compute its lengths; also map the position of each undecodable record to the reason."""
+    """Hash each record, and compute its lengths.
+
+    Returns:
+        The hashes, the lengths (-1 for undecodable records), and a mapping from the position of each undecodable record
+        to the reason.
+    """
     groups = max(1, len(schema.groups)) if schema is not None else 1
     codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
     keys: list[int] = []
@@ -221,10 +230,11 @@ def _list_copies(findings: Findings, slots: NDArray[np.int64], copies: NDArray[n
 def _number(
     losses: Sequence[Loss], slots: NDArray[np.int64], copies: NDArray[np.int64], *, records: int, size: int
 ) -> list[Loss]:
-    """Compute the number of the first lost record of each loss, in the shard as it was written, if the counts allow.
+    """Compute the number of the first lost record of each loss, in the shard as it was written.
 
-    A hole is a damaged range with an unknown number of records. That number can be computed if there is only one
-    hole and the number of written records is known. A slot is the index of a record among all records outside of holes.
+    A hole is a damaged range with an unknown number of records. That number can be computed if there is only one hole
+    and the number of written records is known. Otherwise, the records of holes are not counted. A slot is the index of
+    a record among all records outside of holes.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
@@ -245,7 +255,10 @@ def _number(
 
 @attrs.frozen
 class _Reading:
-    """Key of the cache of copies, together with the state of the file; equal keys mean equal copies."""
+    """Properties of a shard on which the copy of its intact records depends.
+
+    Together with the state of the file, they are the key under which the copy is cached.
+    """
 
     compression: Compression
     shard: ShardInfo | None

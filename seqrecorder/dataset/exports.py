@@ -39,7 +39,10 @@ def to_arrow(rows: Rows, fields: Fields) -> Any:
 
 
 def to_pandas(rows: Rows, fields: Fields) -> Any:
-    """Build a pandas frame; raise an error for NaN in optional fields, which pandas cannot distinguish from None."""
+    """Build a pandas data frame.
+
+    NaN in an optional field is an error, because pandas cannot distinguish it from None.
+    """
     _library("pandas")
     table = to_arrow(rows, fields).read_all()
     for field in rows.schema.select(fields).fields:

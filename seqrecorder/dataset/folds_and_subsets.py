@@ -1,4 +1,4 @@
-"""Subsets of a selection's rows, which implement its methods `where`, `split` and `folds`.
+"""Subsets of the rows of a selection: implementation of its methods `where`, `split` and `folds`.
 
 The code that splits a dataset while it is written is in `split_shares` and `splits_in_time`.
 """
@@ -73,7 +73,11 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts in given proportions; return the row indices of each part, and the actual proportions."""
+    """Deal rows into parts in given proportions.
+
+    Returns:
+        The indices of the rows of each part, and the requested and actual proportions.
+    """
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")
@@ -83,7 +87,12 @@ def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) 
 
 
 def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple[list[tuple[Places, Places]], Shares]:
-    """Deal rows into equal folds; return the rows to train on and to hold out in each, and the actual proportions."""
+    """Deal rows into folds of about equal size.
+
+    Returns:
+        The indices of the rows to train on and of the rows to hold out in each fold, and the requested and actual
+        proportions.
+    """
     share = 1 / _check_folds(count)
     if len(rows) < count:
         raise OptionError(f"folds: {count} folds need as many records, there are {len(rows)}")
@@ -112,7 +121,11 @@ def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = N
 
 
 def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Assign a number to each distinct value; return the number for each record, and the distinct values."""
+    """Assign a number to each distinct value.
+
+    Returns:
+        The number of each record's value, and the list of distinct values.
+    """
     known: dict[Any, int] = {}
     values = values_by(rows, by, option)
     try:
@@ -125,7 +138,11 @@ def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any
 def _deal(
     rows: Rows, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
 ) -> tuple[NDArray[np.int64], Shares]:
-    """Deal records or groups into parts; return the index of each record's part, and the actual proportions."""
+    """Deal records, or groups of records, into parts.
+
+    Returns:
+        The index of the part of each record, and the requested and actual proportions.
+    """
     ranks = ranked(rows.store.splits, rows.array(), seed)
     if by is None and rows.schema.key_field and any(field.chunk for field in rows.schema.fields):
         by = rows.schema.key_field.name
@@ -180,9 +197,10 @@ def _deal_records(
 def _deal_groups(
     targets: NDArray[np.float64], groups: NDArray[np.int64], strata: NDArray[np.int64], ranks: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Deal groups into parts, largest group first, each to the part with the largest deficit in the group's strata.
+    """Deal groups into parts, the largest group first.
 
-    Deficits are weighted, so that rare strata matter as much as frequent ones.
+    Each group goes to the part with the largest deficit in the strata of the group. Deficits are weighted, so that rare
+    strata matter as much as frequent ones. If necessary, the last groups go to parts that are still empty.
     """
     count = int(groups.max()) + 1
     sizes = np.zeros((count, int(strata.max()) + 1))
@@ -285,7 +303,11 @@ Straddling = Literal["error", "drop", "cut"]
 
 
 def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
-    """Split rows into consecutive time ranges; return a mapping from name to part, and the actual proportions."""
+    """Split rows into consecutive time ranges.
+
+    Returns:
+        Mapping from name to part, and the actual proportions.
+    """
     time_field(rows.schema, time, "time")
     rule = TimeRule.of(at, time, end, straddling, "at:")
     if straddling == "cut":
@@ -306,7 +328,11 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
-    """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`."""
+    """Find the first step of each split in each record.
+
+    Returns:
+        The first steps, followed by the length of the record, int64 `(n, splits + 1)`.
+    """
     in_time = SplitsInTime(rule, rows.schema)
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
@@ -328,7 +354,11 @@ def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:
 
 
 def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Count the steps at each time; return the distinct times, ascending, and the counts."""
+    """Count the steps at each time.
+
+    Returns:
+        The distinct times, ascending, and the number of steps at each of them.
+    """
     field = time_field(rows.schema, time, "time")
     if not field.is_list:
         raise OptionError(f"time: expected a time for each step, got {field!r}")
@@ -343,10 +373,13 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Rows, Rows]], Shares]:
-    """Split rows into walk-forward folds: pairs of rows to train on and to hold out; also return actual proportions.
+    """Split rows into walk-forward folds.
 
     With groups (`by`), a fold holds out the records of its own groups in its period, and trains on earlier records of
     all other groups.
+
+    Returns:
+        Pairs of the rows to train on and the rows to hold out, and the requested and actual proportions.
     """
     count = _check_folds(count)
     if not len(rows):
@@ -416,7 +449,11 @@ def _too_few_times(starts: NDArray[Any], count: int, what: str) -> OptionError:
 
 
 def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
-    """Read the start and end time of each record; return them and the field with the start times."""
+    """Read the start time and the end time of each record.
+
+    Returns:
+        The start times, the end times, and the field with the start times.
+    """
     field = time_field(rows.schema, time, "time")
     other = field if end is None else time_field(rows.schema, end, "end")
     starts: list[NDArray[Any]] = [np.empty(0, field.element.numpy)]

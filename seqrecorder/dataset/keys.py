@@ -71,7 +71,7 @@ class KeyRegistry:
         return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
 
     def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Register a block of keys; for each duplicate, find the position of its first occurrence.
+        """Register a block of keys, and find the duplicates among them.
 
         Args:
             hashes: hash of each key, uint64 of shape (n,); n of about 1,000 is fastest.
@@ -116,7 +116,10 @@ class KeyRegistry:
 
 
 def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
-    """Merge two sorted runs, each a list of hashes and positions; empty both lists."""
+    """Merge two sorted runs of hashes and positions.
+
+    Each run is a list of both arrays. The two lists are emptied, to save memory.
+    """
     few, many = sorted((one, other), key=lambda run: len(run[0]))
     length = len(few[0]) + len(many[0])
     indices = np.searchsorted(many[0], few[0])
@@ -193,10 +196,10 @@ class SortedHashes:
 
 
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
-    """Merge files of hashes; yield all hashes in ascending order, one range of values at a time.
+    """Merge files of hashes.
 
-    Hashes are uniformly distributed, so ranges of equal width contain about equal numbers of hashes, which fit into
-    memory.
+    All hashes are yielded in ascending order, one range of values at a time. Hashes are uniformly distributed, so
+    ranges of equal width contain about equal numbers of hashes, which fit into memory.
 
     Args:
         files: files of hashes, which are read to their ends.
@@ -229,12 +232,15 @@ def pays(manifest: Manifest) -> bool:
 
 
 def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> SortedHashes | None:
-    """Open the key index of a dataset; return None if there is none for this manifest, or if it is damaged.
+    """Open the key index of a dataset.
 
     Args:
         directory: directory of the dataset.
         text: text of its manifest.
         names: names of the fields that identify a record.
+
+    Returns:
+        The index, or None if it is missing or damaged, or belongs to another manifest.
     """
     path, check, size = directory / KEY_INDEX, 0, 0
     try:
@@ -275,7 +281,9 @@ def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
 
 
 class UniqueKeys:
-    """Detector of records with duplicate keys; without a key field, all records count as new.
+    """Detector of records with duplicate keys.
+
+    Without a key field, all records count as new.
 
     Args:
         schema: schema of the records.
@@ -349,7 +357,13 @@ class UniqueKeys:
         return None if self._key is None else self._registry.hashes
 
     def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Hash the key of each record, the same in every process; return hashes and the mask of records with a key."""
+        """Hash the key of each record.
+
+        Equal keys have equal hashes in every process.
+
+        Returns:
+            The hashes, and the mask of the records that have a key. The hash of every other record is 0.
+        """
         identities = self._identities(records) if self._key is not None else [None] * len(records)
         usable = np.array([identity is not None for identity in identities], np.bool_)
         hashes = np.zeros(usable.size, np.uint64)
@@ -357,12 +371,18 @@ class UniqueKeys:
         return hashes, usable
 
     def add(self, hashes: NDArray[np.uint64]) -> int | None:
-        """Register hashes from `hashes_of`; return the index of the first duplicate, or None if all are new."""
+        """Register hashes from `hashes_of`.
+
+        Returns:
+            The index of the first duplicate, or None if all hashes are new.
+        """
         doubled = np.flatnonzero(self._registry.add(hashes, len(self._registry)) >= 0)
         return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
-        """Yield the keys stored in the shards of some splits, in batches; the key of a chunk includes its number.
+        """Yield the keys that are stored in the shards of some splits, in batches.
+
+        The key of a chunk includes the number of the chunk.
 
         Raises:
             ShardReadError: a shard is damaged.
@@ -381,11 +401,14 @@ class UniqueKeys:
         return map(key_hashes, self.stored(manifest, splits))
 
     def keep(self, records: Sequence[Any], positions: NDArray[np.int64]) -> list[int] | None:
-        """Select the records with new keys; return their indices, or None for all records.
+        """Register the keys of records, and select the records whose keys are new.
 
         Args:
             records: records to check.
             positions: position of each record, int64 `(n,)`.
+
+        Returns:
+            The indices of the selected records and of the records without a key, or None if these are all records.
 
         Raises:
             DuplicateKeyError: a key is already registered, and `on_duplicate` is `"error"`.

@@ -63,10 +63,13 @@ _BINS = 30
 
 
 def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
-    """Draw the distribution of the lengths in each split as SVG; return an empty string if all lengths are 0.
+    """Draw the distribution of the lengths in each split as SVG.
 
     Args:
         splits: mapping from split name to pairs of a length and the number of records with that length.
+
+    Returns:
+        The SVG, or an empty string if all lengths are 0.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -152,7 +155,7 @@ class ShardInfo:
 
     @property
     def histogram(self) -> tuple[tuple[int, int], ...]:
-        """Pairs `(largest length, records)`, one per bin of lengths, in ascending order.
+        """Histogram of the lengths, as pairs `(largest length, records)` in ascending order.
 
         Raises:
             ManifestError: the histogram is invalid.
@@ -179,7 +182,9 @@ _EXACT_BINS, _BITS_KEPT = 512, 5
 
 
 def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Count records by length in ascending bins `(largest length, records)`, exact up to 512 distinct lengths.
+    """Count records by length, in ascending bins.
+
+    A bin is `(largest length, records)`. If there are at most 512 distinct lengths, each of them has its own bin.
 
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
@@ -233,7 +238,9 @@ def _check_counts(values: list[Any]) -> None:
 
 
 def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
-    """Check untrusted columns, with histograms as strings, and build the entries of a split's shards.
+    """Build the entries of a split's shards from untrusted columns.
+
+    All values are checked. Histograms remain strings, of which only the characters are checked.
 
     Raises:
         ValueError: a value is invalid, or a name is not a plain file name.
@@ -297,7 +304,7 @@ class SplitInfo:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]]:
-        """Pairs `(largest length, records)`, one per bin of the length histogram of all records, in ascending order.
+        """Histogram of the lengths of all records, as pairs `(largest length, records)` in ascending order.
 
         Raises:
             ManifestError: a histogram is invalid.
@@ -315,7 +322,7 @@ class SplitInfo:
 
 @attrs.frozen
 class AssetInfo:
-    """Entry of an asset, one of the user's own files, in the manifest.
+    """Manifest entry of an asset, which is one of the user's own files.
 
     Attributes:
         sha256: SHA-256 of the file, in hexadecimal.
@@ -512,7 +519,10 @@ class Manifest:
             fetch_cached(Place.of(self.url), self.path, files, verify=verify)
 
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
-        """Read the lengths file of a shard: int64 of shape (records, groups).
+        """Read the lengths file of a shard.
+
+        Returns:
+            Lengths, int64 `(records, max(1, groups))`.
 
         Raises:
             ShardReadError: the file is missing, or has changed since it was written.
@@ -525,7 +535,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Mapping from each split that is far from its requested proportion to the requested and actual ones."""
+        """Requested and actual proportion of each split that misses its requested proportion by a wide margin."""
         if self.splitting.shares is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -606,7 +616,10 @@ def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Group the files of a split: files that got records round-robin form a group, every other file is on its own."""
+    """Divide the files of a split into groups.
+
+    Files among which records were dealt round-robin form a group. Every other file is a group of its own.
+    """
     firsts = first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
@@ -689,7 +702,10 @@ def is_as_written(text: str) -> bool:
 
 
 def _shards_text(split: SplitInfo, most_rows: int = _MOST_ROWS) -> str:
-    """Format the shards of a split as JSON: one line per shard or, for many shards, one line per column."""
+    """Format the shards of a split as JSON.
+
+    There is one line per shard or, if there are many shards, one line per column.
+    """
     if len(split.shards) <= most_rows:
         rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in split.shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
@@ -722,7 +738,10 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
 
 
 def dataset_at(location: Any) -> Path:
-    """Find the directory of a dataset from its path, the path of its manifest, or its URL (then a cache directory).
+    """Find the directory of a dataset.
+
+    The location can be the path of the directory or of the manifest in it. It can also be a URL, for which the
+    directory is in the cache.
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
@@ -760,7 +779,9 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain in read errors, if the dataset was replaced, that this is the cause and that nothing is damaged.
+    """Explain read errors that occur because the dataset was replaced.
+
+    The new message says that the dataset was replaced or removed, and that nothing is damaged.
 
     Args:
         manifest: manifest of the dataset when it was opened; None for bare shards.
@@ -792,7 +813,10 @@ def was_replaced(manifest: Manifest) -> bool:
 
 
 def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
-    """List the split, name and digest of each shard; an overwrite changes names even if records are equal."""
+    """List the split, name and digest of each shard.
+
+    An overwrite changes the names even if the records are equal.
+    """
     return {(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)}
 
 

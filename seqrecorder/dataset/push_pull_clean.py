@@ -136,7 +136,7 @@ _REUSED = dt.timedelta(hours=12)
 
 @attrs.frozen
 class Destination:
-    """URL as the destination of a write, with its state when the write began.
+    """URL to which a dataset is written, and its state when the write began.
 
     Attributes:
         place: `Place` of the URL.
@@ -243,7 +243,9 @@ class Destination:
 def push(
     source: str | os.PathLike[str], url: str, *, overwrite: bool = False, progress: bool | None = None
 ) -> Manifest:
-    """Send a dataset to a URL; readers see it complete or not at all.
+    """Send a dataset to a URL.
+
+    Readers see the dataset complete or not at all.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -254,8 +256,8 @@ def push(
     >>> sr.push(corpus, "memory://doctest-of-push/corpus").records
     2
 
-    If it is killed, run it again: files that are already at the URL are not sent again. After an append, only the new
-    shards are sent. `examples.csv` files and stored statistics are never sent.
+    If the program is killed, push again: files that are already at the URL are not sent again. After an append, only
+    the new shards are sent. `examples.csv` files and stored statistics are never sent.
 
     Args:
         source: directory of the dataset, or another URL.
@@ -283,9 +285,9 @@ def push(
 def pull(
     url: str, destination: str | os.PathLike[str], *, overwrite: bool = False, progress: bool | None = None
 ) -> Manifest:
-    """Fetch a dataset from a URL into a directory, with the file names it had before `push`.
+    """Fetch a dataset from a URL into a directory.
 
-    The dataset appears complete or not at all.
+    The files get the names that they had before `push`. The dataset appears complete or not at all.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -295,8 +297,8 @@ def pull(
     >>> sr.pull("memory://doctest-of-pull/corpus", tempfile.mkdtemp() + "/corpus").records
     2
 
-    If it is killed or a request fails, run it again: fetched files that match the manifest are not fetched again. Until
-    then, they are kept next to the destination, in a directory `.<name>.pulling-...`.
+    If the program is killed or a request fails, pull again: fetched files that match the manifest are not fetched
+    again. Until then, they are kept next to the destination, in a directory `.<name>.pulling-...`.
 
     Args:
         url: URL of the dataset.

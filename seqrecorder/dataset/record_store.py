@@ -135,7 +135,11 @@ _MOST_FILES = 16
 def _selected(
     store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool, run: int = _RUN, size: int = _FILE_BYTES
 ) -> list[ShardFile]:
-    """Build the files to read for the records at the given positions: copies, or runs of records in the shards."""
+    """Build the list of files from which to read the records at the given positions.
+
+    If the records form long runs in uncompressed shards, they are read there. Otherwise, they are copied to new files.
+    With `lengths_only`, records of uncompressed shards are not copied.
+    """
     files, rows = store.order.find(positions)
     begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
     expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
@@ -170,7 +174,10 @@ def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64],
 
 @functools.lru_cache(maxsize=1 << 12)
 def _directory(path: str, manifest: str, positions: str) -> Path:
-    """Create the directory for a copy; thanks to the cache, a process copies equal selections only once."""
+    """Create the directory for the copy of a selection.
+
+    The directory is cached, so that a process reuses the copy of an equal selection.
+    """
     del path, manifest, positions
     return scratch()
 
@@ -197,7 +204,9 @@ _INDEXED = 1 << 15  # records whose keys to decode at a time
 
 
 class RecordStore:
-    """Records of a dataset as of its manifest at construction, which pickle as the location of the dataset.
+    """Records of a dataset, as its manifest listed them when the store was created.
+
+    A store is pickled as the location of the dataset, without the records.
 
     Args:
         path: directory or URL of the dataset.
@@ -292,7 +301,10 @@ class RecordStore:
         return StreamedShard(path, self.manifest.compression, info.records, info.bytes, dataset)
 
     def _read(self, number: int, read: Callable[[Shard], T]) -> T:
-        """Read from a shard; if its copy in the cache is damaged, fetch it again and repeat."""
+        """Read from a shard.
+
+        If this fails for a dataset at a URL, a damaged copy in the cache is fetched again, and the read is repeated.
+        """
         try:
             return read(self.shard(number))
         except ShardReadError:
@@ -315,7 +327,10 @@ class RecordStore:
         return RecordStore(self.manifest.path, self._asked, self.digest, (*self.pieces, *pieces))
 
     def forward(self) -> RecordStore:
-        """Return a store for reading in ascending order: a new one for GZIP shards, which are read from the start."""
+        """Return a store for reading records in ascending order.
+
+        GZIP shards can only be read forward, so for them, this is a new store, which has not read anything yet.
+        """
         return self if self.is_sought else self.cut()
 
     def read_one(self, position: int) -> bytes | memoryview:
@@ -355,7 +370,11 @@ class RecordStore:
         return self.decoder([field.name for field in self.schema.fields if field.key])
 
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
-        """Find the records of a split with a given key; return ascending positions (none without a key field)."""
+        """Find the records of a split with a given key.
+
+        Returns:
+            Their positions, ascending. The array is empty if the class has no key field.
+        """
         field = self.schema.key_field
         try:
             wanted = None if field is None else field.exact(key)
@@ -377,7 +396,11 @@ class RecordStore:
         return matching
 
     def _index_keys(self, field: Field, split: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Hash all keys of a split; return the hashes, ascending, and the positions of their records."""
+        """Hash all keys of a split.
+
+        Returns:
+            The hashes, ascending, and the positions of the records with these keys.
+        """
         store, decoder = self.forward(), self.decoder([field.name])
         parts = [np.empty(0, np.int64)]
         window = self.window(_INDEXED)
@@ -389,12 +412,15 @@ class RecordStore:
         return hashes[order], split.start + order
 
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find where each run of adjacent records starts and ends in bytes; return int64 `(n, 2)`, 0 for GZIP shards.
+        """Find the offsets in bytes at which runs of adjacent records start and end.
 
         Args:
             files: index of the shard of each run, int64 `(n,)`.
             rows: number of the first record of each run in its shard, int64 `(n,)`.
             counts: number of records in each run, int64 `(n,)`.
+
+        Returns:
+            The offsets, int64 `(n, 2)`. They are 0 for GZIP shards.
 
         Raises:
             ShardReadError: the frames of a shard do not add up to its size.
@@ -407,7 +433,10 @@ class RecordStore:
 
     @staticmethod
     def by_shard(files: NDArray[np.int64], rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Group records by shard; for each, yield its index and the indices of its records, ordered by row."""
+        """Group records by shard.
+
+        For each shard, this yields its index, and the indices of its records in the order of their rows.
+        """
         order = np.lexsort((rows, files))
         numbers, firsts = np.unique(files[order], return_index=True)
         yield from zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True)
@@ -515,7 +544,9 @@ def _plain(keys: Any) -> Any:
 
 
 class Rows:
-    """Selected records of a dataset, in any order, which pickle as the location of the dataset and the positions.
+    """Selected records of a dataset, in any order.
+
+    They are pickled as the location of the dataset and the positions of the records.
 
     Args:
         store: records of the whole dataset.
@@ -556,7 +587,7 @@ class Rows:
         return Rows(self.store, self.positions[places])
 
     def cut(self, piece: Piece) -> Rows:
-        """Return the same rows, but cut each record to a piece."""
+        """Return the same rows, with each record cut to a piece."""
         return Rows(self.store.cut(piece), self.positions)
 
     def read_as(self, schema: object) -> Rows:
@@ -568,7 +599,11 @@ class Rows:
         return Rows(self.store.reading(schema), self.positions)
 
     def whole_splits(self) -> list[str] | None:
-        """List the splits if the rows are a sequence of whole splits in written order; otherwise return None."""
+        """List the splits of which these rows consist.
+
+        Returns:
+            The names of the splits, or None if the rows are not a sequence of whole splits in written order.
+        """
         if self.store.pieces:
             return None
         by_start = {split.start: (name, split) for name, split in self.store.splits.items() if split}
@@ -584,7 +619,9 @@ class Rows:
         return names
 
     def check_digests(self) -> None:
-        """Check that no shard of these rows was replaced by another; fetch damaged copies in the cache again.
+        """Check that no shard of these rows was replaced by another.
+
+        For a dataset at a URL, damaged copies in the cache are fetched again.
 
         Raises:
             ShardReadError: an intact shard does not have the digest in the manifest.
@@ -595,7 +632,11 @@ class Rows:
         in_threads(functools.partial(check_digest, manifest), jobs)
 
     def touches(self, split: range) -> bool:
-        """Check whether any record is in a split; for a range of positions, this compares only its ends."""
+        """Check whether any record is in a split.
+
+        For a range of positions, only the ends are compared, so a split between two positions of a range counts as
+        well.
+        """
         positions = self.positions
         if isinstance(positions, range):
             ends = sorted([positions[0], positions[-1]]) if positions else [0, -1]
@@ -688,7 +729,10 @@ class Rows:
     def columns(
         self, fields: Sequence[str] | None = None, size: int = _CHUNK, *, joined: bool = False
     ) -> Iterator[dict[str, Column]]:
-        """Yield the records as columns; with `joined`, required text fields become byte rows instead of objects."""
+        """Yield the records as columns, in batches.
+
+        With `joined`, the texts of required fields are rows of a `Blob` instead of objects.
+        """
         return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
 
     def scalars(self, fields: Sequence[str]) -> list[list[Any]]:

@@ -259,7 +259,13 @@ def _salvage_shard(
     *,
     problems: list[str],
 ) -> tuple[SalvagedShard, ShardInfo]:
-    """Salvage one shard; return its result and its entry in the manifest, and list a replaced shard as a problem."""
+    """Salvage one shard of a dataset.
+
+    If the shard was replaced by another, this is added to `problems`.
+
+    Returns:
+        The result, and the entry of the recovered shard for the manifest.
+    """
     split, shard = job
     target, source, gone = directory / split / shard.name, Path(os.devnull), ""
     try:
@@ -303,7 +309,10 @@ def _salvage_shard(
 
 
 def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
-    """Update the position of a shard's first record to follow the recovered records of the shards before it."""
+    """Set the position of a shard's first record to follow the recovered records of the previous shard.
+
+    The first shard of a split is unchanged, and so are shards that got records round-robin.
+    """
     if shard.step > 1 or not before:
         return shard
     return attrs.evolve(shard, start=before[-1].start + before[-1].records)
@@ -312,7 +321,10 @@ def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
 def _copy_listings(
     directory: Path, staging: Path, shards: Sequence[SalvagedShard], problems: Sequence[str]
 ) -> Iterator[str]:
-    """Copy the `examples.csv` of each split that lost no records; for other splits, yield why it was not copied."""
+    """Copy the `examples.csv` files of the splits that lost no records.
+
+    For each file that is not copied, this yields the reason.
+    """
     damaged = {Path(shard.path).parent.name for shard in shards if shard.losses or shard.lost}
     damaged |= {problem.partition("/")[0] for problem in problems}  # splits with replaced shards
     for split in dict.fromkeys(Path(shard.path).parent.name for shard in shards):
@@ -438,7 +450,11 @@ def _salvage_files(
 def _recover_bare(
     source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
 ) -> tuple[SalvagedShard, Layout | None]:
-    """Salvage a file; return the result, and the layout, which all files share."""
+    """Salvage one TFRecord file that does not belong to a dataset.
+
+    Returns:
+        The result, and the layout of the records, which is to be used for the next file as well.
+    """
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
     done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)

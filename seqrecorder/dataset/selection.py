@@ -186,7 +186,10 @@ class Selection(Selected, Generic[R]):
         return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
-        """Return the union, in written order if both sides are in that order, otherwise with the left side first."""
+        """Return the union of two selections.
+
+        It is in written order if both sides are. Otherwise, the records of the left side come first.
+        """
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -203,7 +206,10 @@ class Selection(Selected, Generic[R]):
         return self._at(left[np.isin(left, right)])
 
     def __sub__(self, other: object) -> Selection[R]:
-        """Return the difference: records of the left side that the right side lacks, in the order of the left side."""
+        """Return the difference, in the order of the left side.
+
+        These are the records of the left side that the right side lacks.
+        """
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -228,7 +234,9 @@ class Selection(Selected, Generic[R]):
         return self._rows.records()
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the records as objects, like iterating over the selection, optionally with only some of the fields.
+        """Yield the records as objects, in the order of the selection.
+
+        Iterating over the selection does the same, but decodes all fields.
 
         Args:
             fields: names of the fields to decode; the records are then instances of a class with only those fields.

@@ -276,7 +276,9 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Requested and actual proportions of parts, overall and in each stratum, which print as a table.
+    """Requested and actual proportions of parts, overall and in each stratum.
+
+    `print` shows them as a table.
 
     Attributes:
         wanted: mapping from part to its requested proportion.
@@ -341,10 +343,13 @@ def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int)
 
 
 def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int64], seed: int, count: int) -> Any:
-    """Find the `count` records with the lowest ranks; return their indices, ascending, int64 `(count,)`.
+    """Find the `count` records with the lowest ranks.
 
     Ranks are uniformly distributed, so a limit on them leaves about `count` candidates in memory. `count` must be less
     than the number of positions.
+
+    Returns:
+        Indices of these records, ascending, int64 `(count,)`.
     """
     share = (count + 8 * count**0.5 + 64) / len(positions)
     while True:
@@ -382,7 +387,7 @@ _OF_ALL = 0.25  # weight of a split's overall deficit, relative to its deficit i
 
 @attrs.define
 class Stratum:
-    """Records that share a value of an attribute, counted in each split.
+    """Group of records that share a value of an attribute, and their number in each split.
 
     Attributes:
         name: the value as a string, truncated if it is long.
@@ -430,12 +435,15 @@ class StratifiedDealer:
     def assign(
         self, values: Sequence[Any], positions: NDArray[np.int64], groups: Sequence[int] | None = None
     ) -> list[str]:
-        """Assign each record to a split; return the names of the splits.
+        """Assign each record to a split.
 
         Args:
             values: for each record, the value that determines its stratum.
             positions: position of each record, from which its random numbers are derived.
             groups: hash of each record's group, which stays in the split of its first record; None without groups.
+
+        Returns:
+            The name of the split of each record.
 
         Raises:
             OptionError: `key_hash` does not support the type of a value.

@@ -92,7 +92,9 @@ class TimeRule:
 
     @classmethod
     def of(cls, splits: Any, time: Any, end: Any, straddling: Any, of: str = "splits: with time=,") -> TimeRule:
-        """Build a rule from the arguments of `write` or `split`; error messages begin with `of`.
+        """Build a rule from the arguments of `write` or `split`.
+
+        Error messages begin with `of`.
 
         Raises:
             OptionError: an argument is invalid.
@@ -146,7 +148,7 @@ def steps_before(
 
 @attrs.frozen
 class Piece:
-    """Cut of records to the steps that a time rule assigns to one split.
+    """Steps of each record that a time rule assigns to one split.
 
     Attributes:
         rule: rule that cuts the records.
@@ -197,7 +199,12 @@ class SplitsInTime:
             raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
 
     def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
-        """Cut records that straddle splits into pieces; return the index of each piece's record, and the pieces.
+        """Cut records that straddle splits into pieces.
+
+        Other records are returned as they are.
+
+        Returns:
+            The index of the record of each piece, and the pieces.
 
         Raises:
             RecordError: a record has no times, or they do not ascend.
@@ -211,7 +218,10 @@ class SplitsInTime:
         return origins, out
 
     def pieces(self, records: Sequence[Any], split: str) -> list[Any]:
-        """Cut each record to its steps in a split; a piece may be empty."""
+        """Cut each record to its steps in a split.
+
+        If a record has no steps in the split, its piece is empty.
+        """
         number = self.names.index(split)
         every = self._edges([self._time.exact(getattr(record, self._time.name)) for record in records], None)
         return [
@@ -220,9 +230,12 @@ class SplitsInTime:
         ]
 
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
-        """Find the first step of each split in each record, followed by the record's length, int64 `(n, splits + 1)`.
+        """Find the first step of each split in each record.
 
         See `steps_before` for the arguments and errors.
+
+        Returns:
+            The first steps, followed by the length of the record, int64 `(n, splits + 1)`.
         """
         before = steps_before(times, steps, self.bounds, self._time.name, positions)
         return np.column_stack([np.zeros_like(steps), before, steps])

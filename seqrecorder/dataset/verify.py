@@ -210,7 +210,11 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
 def _verify_shards(
     label: str, level: str, manifest: Manifest, problems: list[Problem], bar: Progress, *, remote: Place | None = None
 ) -> VerifyReport:
-    """Verify the shards of a dataset and build the report; shards at a URL are downloaded, and removed afterwards."""
+    """Verify the shards of a dataset, and build the report.
+
+    The files of a dataset at a URL are downloaded for this, and removed afterwards. Shards are downloaded only at level
+    `full`.
+    """
     jobs, full = shards_of(manifest), level == "full"
     bar.expect(manifest.records)
 
@@ -249,13 +253,19 @@ def _parse(text: str, path: Path) -> Manifest:
 
 
 def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
-    """Verify a shard in full, perhaps in another process; `manifest` is the text of a manifest without shards."""
+    """Verify a shard in full, perhaps in another process.
+
+    `manifest` is the text of the manifest without its splits.
+    """
     split, shard = job
     return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
 
 
 def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield problems; convert an `OSError` to one, because a file may be unreadable or have been removed."""
+    """Yield problems, and convert an `OSError` to a problem.
+
+    Such an error is raised if a file cannot be read, or was removed in the meantime.
+    """
     try:
         yield from problems
     except OSError as error:
@@ -263,7 +273,10 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the message of an error without the path and the advice to verify, which a report need not repeat."""
+    """Return the message of an error as it appears in a report.
+
+    The path and the advice to verify are left out, because a report need not repeat them.
+    """
     if isinstance(error, DatasetError):
         return str(error).removeprefix(f"{error.path}: ").partition("; `seqrecorder verify")[0]
     return f"cannot be read: {error.strerror or error}"
@@ -302,7 +315,11 @@ def _check_names(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
-    """Find all unknown files in the directory of a split, or shards in any other directory."""
+    """Find the files in a directory that the manifest does not name.
+
+    In the directory of a split, these can be any files except `examples*.csv`. In other directories, only shards are
+    looked for.
+    """
     known = {name for shard in (split.shards if split else ()) for name in (shard.name, shard.lengths_name)}
     for file in sorted(directory.iterdir()):
         if split is None:
@@ -326,7 +343,10 @@ def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[P
 
 
 def _verify_url(remote: Place, level: str, schema: object, bar: Progress) -> VerifyReport:
-    """Verify a dataset at a URL: download all its files, bypassing the cache, a few shards at a time.
+    """Verify a dataset at a URL.
+
+    The files are downloaded for this, a few shards at a time, without using the cache. Shards are downloaded only at
+    level `full`.
 
     Unknown files at the URL are not reported, because they may belong to active writers; `clean` lists them.
     """
@@ -402,7 +422,11 @@ def _verify_contents(
 
 
 def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> tuple[int, list[Problem]]:
-    """Check the records of a shard up to the first problem; return the number of good ones and the problem, if any."""
+    """Check the records of a shard up to the first problem.
+
+    Returns:
+        The number of records in the blocks before the problem, and a list of the problem, if any.
+    """
     schema, where = origin.schema, origin.where
     values_matter = not only_stores(schema.record_class, len(schema.fields))
     codec = RecordDecoder(schema, origin.layout, joined=not values_matter)
