@@ -497,7 +497,7 @@ class ColumnDecoder:
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
         """Read the values of features.
 
-        `rows` contains the number of the record of each feature, and `size` is the number of records.
+        `rows` contains, for each feature, the number of its record. `size` is the number of records.
         """
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)

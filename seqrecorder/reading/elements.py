@@ -311,7 +311,9 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
 
 
 def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str], outer: int) -> None:
-    """Restore the steps of fields with a rate, which strategies treat as an inner dimension.
+    """Restore the step dimension of fields with a rate.
+
+    Strategies batch the steps of these fields as an inner dimension.
 
     Args:
         values: mapping from name to tensor of the strategy, changed in place.

@@ -136,7 +136,7 @@ def infer_table(
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tuple[Any, Sequence[str]]:
     """Read the first rows of a table, file or list of dictionaries.
 
-    The names of the columns of codes are also returned. Codes are numbers with leading zeros (see `_with_codes`).
+    The names of the columns that hold codes are also returned: digits with leading zeros (see `_with_codes`).
 
     Args:
         source: source as in `Schema.infer`.

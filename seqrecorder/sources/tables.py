@@ -105,7 +105,7 @@ def table_of_files(
 def _common_types(schemas: dict[Path, Any], wanted: Sequence[str], declared: Mapping[str, Any]) -> dict[str, Any]:
     """Find a common type for each column whose type differs between the files.
 
-    If the field contains floats, integers take its type.
+    If the field has a float type, columns of integers are converted to it.
 
     Raises:
         SourceError: the types of a column have no common type, such as text and numbers.
