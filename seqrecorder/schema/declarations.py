@@ -227,7 +227,10 @@ def _make_attribute(
 
 
 def _find_target() -> str | None:
-    """Describe the class and attribute that a class body is declaring; return None outside a class body."""
+    """Describe the field that a class body is about to declare, by the names of the class and the field.
+
+    The result is None if no class body is being executed.
+    """
     frame = sys._getframe()  # noqa: SLF001 - no public way
     while not {"__module__", "__qualname__"} <= set(frame.f_locals):  # f_locals.keys() is a list since 3.13
         if frame.f_back is None or frame.f_code.co_name == "<module>":

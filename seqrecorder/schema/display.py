@@ -242,7 +242,10 @@ def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str,
 
 
 def curves(title: str, values: NDArray[np.float64]) -> str:
-    """Draw numbers of shape `(steps, channels)` as curves; many channels are reduced to minimum, mean and maximum."""
+    """Draw numbers of shape `(steps, channels)` as curves, one per channel.
+
+    If there are many channels, only their minimum, mean and maximum are drawn.
+    """
     width, height = 260, 48
     sampled = _sample(values)
     finite = sampled[np.isfinite(sampled)]
@@ -294,7 +297,7 @@ def _path(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
 
 
 def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[str]]:
-    """Draw a legend with an entry per name; return its height and its elements."""
+    """Draw a legend with an entry per name, and return its height and its elements."""
     if len(names) < 2:  # noqa: PLR2004 - one series needs no legend
         return 6, []
     elements = []
@@ -337,7 +340,10 @@ _VALUE_WIDTH, _MOST_ITEMS, _MOST_PICTURES = 100, 12, 4
 
 
 def record_html(name: str, fields: Sequence[Field], record: Any) -> str:
-    """Format a record as HTML; long sequences are cut, and all text is escaped."""
+    """Format a record as HTML.
+
+    Long sequences are cut, and all text is escaped.
+    """
     rows, drawn = [], list[str]()
     for field in fields:
         value = getattr(record, field.name)
@@ -356,7 +362,10 @@ def _brief(value: Any) -> str:
 
 
 def as_curves(field: Field, value: Any) -> Any:
-    """Convert a feature list to float64 `(steps, channels)` for drawing; return None if there is nothing to draw."""
+    """Convert a feature list to float64 of shape `(steps, channels)`, for drawing.
+
+    The result is None if there is nothing to draw.
+    """
     is_drawn = field.is_list and not (field.element.is_text or field.is_image or field.is_ragged)
     if not is_drawn or field.sparse is not None or value is None or len(value) == 0:
         return None

@@ -94,7 +94,9 @@ _TRUTH = (0, 1)
 
 
 def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    """Cast numbers to the declared dtype as `cast=True` allows; return other values unchanged.
+    """Cast numbers to the declared dtype, as `cast=True` allows.
+
+    Other values are returned unchanged.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> cast_values(np.array([1.0, -2.0]), element_type("int16"))
@@ -308,7 +310,10 @@ class SparseVector:
         return f"SparseVector(indices={self.indices.tolist()}, values={self.values.tolist()}, size={self.size})"
 
     def to_dense(self) -> NDArray[Any]:
-        """Convert to a dense vector, filling the other elements with zeros (or empty text)."""
+        """Convert to a dense vector.
+
+        Elements without a stored value become zero, or empty text.
+        """
         if self.values.dtype == object:
             empty = "" if self.values.size and isinstance(self.values[0], str) else b""
             dense = np.full(self.size, empty, object)
@@ -679,9 +684,9 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
 
 def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
-    """Find the indices of the elements that a sparse vector stores.
+    """Find the indices of the elements of a dense vector that its sparse form stores.
 
-    These are all nonempty texts, and all numbers with any bit set, which include -0.0.
+    These are the texts that are not empty, and the numbers with any bit set, which include -0.0.
     """
     if dense.dtype == object:
         return np.flatnonzero(dense.astype(bool))

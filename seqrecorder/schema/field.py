@@ -140,7 +140,10 @@ class Field:
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """Known dimensions: the shape without a leading None, or `()` for images of any size."""
+        """Known dimensions of the shape.
+
+        A leading None is left out. If images can have any size, the result is `()`.
+        """
         return () if self.any_size else tuple(size for size in self.shape if size is not None)
 
     @property
@@ -155,7 +158,10 @@ class Field:
 
     @property
     def in_items(self) -> bool:
-        """Check whether each bytes value stores a whole context value, step or packed sequence."""
+        """Check whether all elements of a value are stored together, in one bytes value.
+
+        Such a bytes value contains the whole value of a context field, one step, or a whole packed sequence.
+        """
         return self.buffered or self.storage == "tensor" or self.is_image
 
     @property
@@ -170,20 +176,27 @@ class Field:
 
     @property
     def group(self) -> str:
-        """Name of the alignment group; a field with `align=None` forms its own group."""
+        """Name of the alignment group.
+
+        A field with `align=None` forms its own group, whose name is that of the field.
+        """
         return self.name if self.align is None else self.align
 
     @property
     def has_default(self) -> bool:
-        """Check whether the field has a default other than None, which fills data that lacks the field."""
+        """Check whether the field has a default other than None.
+
+        The default is used for data that lacks the field.
+        """
         return self.default is not attrs.NOTHING and self.default is not None
 
     @property
     def may_lack(self) -> bool:
-        """Check whether a record may lack the field; its value is then None or the default.
+        """Check whether a record may lack the field.
 
-        All other fields must be present in every record, even if empty. This includes fields that `load` computes
-        (`deferred`, `default=None`), because `load` runs before the record is encoded.
+        The value is then None or the default. All other fields must be present in every record, even if empty. This
+        includes fields that `load` computes (`deferred`, `default=None`), because `load` runs before the record is
+        encoded.
         """
         return self.optional or self.has_default
 
@@ -235,10 +248,10 @@ class Field:
         return exact
 
     def normaliser(self) -> Callable[[Any], Any]:
-        """Build the attrs converter: it calls `exact`, but returns a value unchanged if it does not fit.
+        """Build the attrs converter of the field.
 
-        Encoding reports such a value later. The converter runs for every value of every record, so it first tests
-        whether the value is exact already.
+        The converter calls `exact`, but returns a value unchanged if it does not fit. Encoding reports such a value
+        later. The converter runs for every value of every record, so it first tests whether the value is exact already.
         """
         exact, dtype = self.exact, self.element.numpy
         is_dense = bool(self.is_list or self.shape) and not (self.is_ragged or self.any_size) and self.sparse is None
@@ -433,10 +446,11 @@ def groups_among(fields: Sequence[Field]) -> tuple[str, ...]:
 
 
 def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
-    """Map each alignment group with a rate to a pair: the first field of the group that it follows, and the rate.
+    """Find the rate of each alignment group that has one, and the group that it follows.
 
-    The followed group is the default group, or otherwise the first named group without a rate. The mapping is empty
-    if there is no group to follow.
+    The result maps the name of a group to a pair: the first field of the group that it follows, and the rate. All
+    groups with a rate follow the default group if it exists, otherwise the first named group without a rate, otherwise
+    the first field with `align=None`. If there is none of these, the mapping is empty.
 
     Raises:
         SchemaError: the fields of a group have different rates.
@@ -559,9 +573,10 @@ def _default_from_json(data: Any, field: Field) -> Any:
 
 
 def arguments_of(fields: Sequence[Field]) -> list[str]:
-    """List the names of the constructor arguments of a class rebuilt from its fields, one per field.
+    """List the names of the constructor's arguments, for a class that is rebuilt from these fields.
 
-    attrs strips leading underscores. The full name is kept if stripping would yield a keyword or a duplicate.
+    There is one name per field, without leading underscores, as in attrs. A name keeps its underscores if it would
+    otherwise be a keyword, `self` or a duplicate.
 
     Raises:
         SchemaError: the name of a field is not a valid attribute name, or occurs twice.

@@ -94,7 +94,9 @@ class Schema:
 
     @classmethod
     def of(cls, source: object) -> Schema:
-        """Get the schema of a record class or a record; return a schema unchanged.
+        """Get the schema of a record class or of a record.
+
+        If the argument is a schema, it is returned unchanged.
 
         Raises:
             SchemaError: `source` is not an attrs class, has no stored field, or its fields contradict each other.
@@ -202,9 +204,10 @@ class Schema:
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
-        """Return the schema without rates, under which records are cut.
+        """Convert the schema to one without rates.
 
-        A field with a rate joins the group that it follows, and `per_step` of its steps become the rows of one step.
+        A field with a rate joins the group that it follows: `per_step` of its steps become one step, with an additional
+        first dimension. Strategies use this schema to cut records, and the fields get their own steps back afterwards.
         """
         fields = list(self.fields)
         for number, field in enumerate(fields):
@@ -221,9 +224,9 @@ class Schema:
 
     @functools.cached_property
     def written(self) -> Schema:
-        """The schema under which records of this one are written.
+        """The schema of a dataset that is written with this schema.
 
-        Numbered features become ordinary feature lists.
+        Only the storage of numbered features differs: they become ordinary feature lists.
         """
         if not any(field.is_numbered for field in self.fields):
             return self
@@ -256,7 +259,9 @@ class Schema:
         raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
 
     def select(self, names: Iterable[str] | None) -> Schema:
-        """Select fields by name, in declaration order; None selects all.
+        """Select fields by name, in declaration order.
+
+        None selects all fields.
 
         Raises:
             SchemaError: a name is not the name of a field.
@@ -314,7 +319,10 @@ class Schema:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hexadecimal, of the fields as `to_dict` returns them, without the name of the class."""
+        """SHA-256 of the fields, in hexadecimal.
+
+        The fields are hashed as `to_dict` returns them. The name of the class is left out.
+        """
         canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
