@@ -326,9 +326,9 @@ class Spans:
 
 @attrs.frozen(eq=False)
 class Messages(Spans):
-    """Bounds of messages in a buffer, where every message is present.
+    """Bounds of messages in a buffer, none of which is missing.
 
-    In contrast to other `Spans`, no start is -1.
+    In contrast to other `Spans`, no offset in `starts` is -1.
     """
 
     @classmethod
@@ -378,7 +378,7 @@ class Messages(Spans):
 def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
     """View the bytes at every offset as an unsigned little-endian number.
 
-    Numbers have `size` bytes, rounded up to 1, 2, 4 or 8.
+    All numbers have the same width: 1, 2, 4 or 8 bytes, whichever is the smallest with room for `size` bytes.
     """
     width = next(width for width in (1, 2, 4, WORD) if size <= width)
     view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
@@ -470,7 +470,7 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
 def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
     """Write each value as a varint at the start of its row.
 
-    The lengths of the varints are known, and the matrix is as wide as the longest one.
+    The argument `lengths` contains the lengths of the varints. The matrix must be as wide as the longest of them.
     """
     rest = values.view(np.uint64)
     last = matrix.shape[1] - 1
@@ -485,9 +485,11 @@ def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: 
 
 @functools.cache
 def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Build a lookup table of small varints and their lengths.
+    """Build lookup tables for the varints of small numbers.
 
-    A table narrower than `_ROW` contains only the varints of one byte.
+    The first table contains, for each number, a row that begins with the head and the varint. The second contains the
+    size of both together. The tables cover the numbers below `_KNOWN`. If `width` is less than `_ROW`, they cover only
+    the numbers whose varint is a single byte.
     """
     values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
     rows, lengths = _computed(values, head)
@@ -495,9 +497,9 @@ def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np
 
 
 def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Compute rows that begin with the head and the varint of each value.
+    """Encode each value as the head and a varint, at the start of a row.
 
-    The second result is the size of the head and the varint together, for each row.
+    The second result contains, for each row, the size of the head and the varint together.
     """
     lengths, widest = widths(values)
     before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
@@ -516,7 +518,10 @@ def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8],
 
 
 def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -> NDArray[np.uint64]:
-    """Compute the varints of values as words; each varint must have at most 8 bytes."""
+    """Encode each value as a varint in a 64-bit word.
+
+    The varints must have at most 8 bytes.
+    """
     unsigned = values.view(np.uint64)
     words: NDArray[np.uint64] = unsigned & np.uint64(0x7F)
     for column in range(1, widest):
@@ -594,7 +599,9 @@ FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
-    r"""Encode the header of the single value of a bytes Feature, or of the packed values of a float Feature.
+    r"""Encode the header before the values of a feature.
+
+    A bytes feature has a single value, and a float feature has packed values.
 
     >>> feature_header(4, "float", wrapped=False)
     b'\x12\x06\n\x04'

@@ -2,7 +2,7 @@
 
 The first half of this module has no Python loops over records, steps or values. The offsets of many messages form
 arrays, and one vector operation reads the same byte of all messages. For consecutive messages, such as steps, offsets
-are guessed from the bytes that begin each message. A guess is accepted if it leads from the first byte to the last.
+are guessed from the bytes that begin each message. A guess is accepted if each message ends where the next one begins.
 
 The first half reads the usual form, which protobuf's own serializers write: each message once, keys before values,
 numbers packed. Its functions return the mask of messages in other forms. The second half reads one message at a time,
@@ -52,7 +52,7 @@ _SHORT = 0x7F - _HEAD  # maximum bytes of the values of a short step
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
     """Find the context and the feature lists of each message.
 
-    The third result is the mask of the messages in an unusual form.
+    The first two results are their spans. The third is the mask of the messages in an unusual form.
     """
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
@@ -72,10 +72,10 @@ def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
 
 
 def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
-    """Find features by name in the contexts, or in the feature lists, of messages.
+    """Find features by name, in the contexts or in the feature lists of messages.
 
-    The second result is the mask of the spans in an unusual form. If a name occurs several times, the last feature
-    counts.
+    The first result maps each name to the spans of its feature. The second is the mask of the inputs in an unusual
+    form. If a name occurs several times in one input, its last feature counts.
     """
     data, size = half.data, len(half)
     features = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
@@ -114,9 +114,10 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
 
 
 def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """Read the lengths at these offsets; return them and the offsets after them.
+    """Read the length that is stored at each offset.
 
-    A broken length is replaced by the size of the buffer, which is too large for any message in it.
+    The second result contains the offset after each length. A broken length is replaced by the size of the buffer,
+    which is too large for any message in it.
     """
     sizes = data[offsets].astype(np.int64)
     offsets = offsets + 1
@@ -151,9 +152,10 @@ def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flag
 
 
 def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
-    """Find the bytes that store the values of features.
+    """Find the bytes that store the values of each feature.
 
-    These are the packed numbers or, for kind `bytes`, the values with their headers.
+    If the kind is `bytes`, these are the values, each after its own tag and length. Otherwise, they are the packed
+    numbers.
 
     Returns:
         The spans, and the mask of features in an unusual form or of a different kind.
@@ -192,10 +194,11 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find entries by following each entry to the next one, at all candidate offsets at once.
+    """Find the entries in spans by following each entry to the next one.
 
-    The targets after 1, 2, 4, ... entries are computed in turn, until all chains end. A candidate is an entry if a
-    chain from the first offset of a span reaches it.
+    Every offset with the right tag is a candidate, and its length leads to the next candidate. All candidates are
+    followed at once, by 1, 2, 4, ... entries, until the chain that begins at the start of each span has ended. A
+    candidate is an entry if one of these chains leads to it.
     """
     data, edges = spans.joined(), bounds(spans.sizes)
     total = int(edges[-1])
@@ -225,7 +228,7 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Locate the values in feature lists whose features all contain exactly `width` bytes of values.
+    """Locate the values in feature lists, if they take `width` bytes in every feature.
 
     Args:
         lists: spans of the feature lists.
@@ -255,9 +258,10 @@ def octets_at(data: NDArray[np.uint8], offsets: Offsets, width: int) -> NDArray[
 
 
 def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
-    """Find the values of every feature in feature lists.
+    """Find the values of each feature in feature lists.
 
-    These are the packed numbers or, for kind `bytes`, the only value of each feature.
+    If the kind is `bytes`, each feature must have exactly one value, and its span covers this value. Otherwise, the
+    span covers the packed numbers.
 
     Returns:
         The spans, in a separate buffer, and the number of features of each list. None if a feature is broken or of
@@ -293,9 +297,10 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
 
 
 def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
-    """Cut a feature list of many short steps into pieces of whole steps, with at most `most` bytes each.
+    """Cut a long feature list between its steps, into pieces of at most `most` bytes.
 
-    From the first long step on, the rest of the list is one piece.
+    This works only for short steps. As soon as a long step follows, the rest of the list becomes one piece, whatever
+    its size.
     """
     data, start, stop = lists.data, int(lists.starts[0]), int(lists.stops[0])
     while stop - start > most:
@@ -311,7 +316,11 @@ def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
 
 
 def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
-    """Find the offsets at which a short step may begin, by its three pairs of tag and length."""
+    """Find the offsets at which a short step may begin.
+
+    A short step begins with three pairs of tag and length. The bytes of a value can look the same, so the callers check
+    that the steps follow each other.
+    """
     size = data.size - _HEAD
     if size <= 0:
         return np.empty(0, np.int64)
@@ -406,7 +415,7 @@ def _skip(data: bytes, offset: int, end: int) -> int:
 
 
 def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Read a varint of up to 64 bits; return the number and the offset after it."""
+    """Read a varint of up to 64 bits, and return the number and the offset after it."""
     value = shift = 0
     end = min(end, offset + _MOST_BYTES)
     while offset < end:
@@ -495,9 +504,10 @@ def _unpacked(data: bytes, offset: int, stop: int, kind: str) -> bytes:
 
 
 def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = feature_values) -> list[Any]:
-    """Read each feature of a feature list with `feature_values` or another function.
+    """Read the values of each feature in a feature list.
 
-    A feature whose length extends past its list is cut off at the end of the list, as in TensorFlow's parser.
+    The function `read` reads one feature, as `feature_values` does. A feature whose length extends past the end of its
+    list is cut off there, as in TensorFlow's parser.
     """
     out = []
     while offset < end:
@@ -515,7 +525,10 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
 
 
 def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
-    """Read a feature list as a matrix with one row of `width` bytes per step; return None if sizes differ."""
+    """Read a feature list whose steps all have `width` bytes of values, as a matrix with one row per step.
+
+    The result is None if a step has a different size.
+    """
     header = feature_header(width, kind, wrapped=True)
     if (stop - start) % (len(header) + width):
         return None
@@ -524,7 +537,9 @@ def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> ND
 
 
 def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    r"""Decode rows of packed varints; return the numbers, and their count per row.
+    r"""Decode rows of packed varints.
+
+    The results are the numbers of all rows, and their count per row.
 
     >>> packed_int64([b"\x01\xac\x02", b""])
     (array([  1, 300]), array([2, 0]))
@@ -564,7 +579,9 @@ def one_int64(octets: bytes) -> int:
 
 
 class Steps:
-    r"""Reader of feature lists with one number or text per step; it decodes each distinct step only once.
+    r"""Reader of feature lists with one number or text per step.
+
+    Decoded steps are remembered, so that most repeated steps are decoded only once.
 
     >>> Steps("int64", None).read(b"\n\x05\x1a\x03\n\x01\x07" * 2, 0, 14)
     [7, 7]
@@ -579,7 +596,11 @@ class Steps:
         self._known: dict[bytes, Any] = {}
 
     def read(self, data: bytes, start: int, stop: int) -> list[Any]:
-        """Read the values of the steps; raise `WireError` if a step does not have exactly one value."""
+        """Read the values of the steps.
+
+        Raises:
+            WireError: a step does not have exactly one value.
+        """
         known, values, offset = self._known, [], start
         while offset < stop - 1:
             after = offset + 2 + data[offset + 1]

@@ -80,9 +80,10 @@ def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
 
 
 def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:
-    r"""Encode one feature per text, if this fast method applies.
+    r"""Encode one feature per text with a fast method, if it applies.
 
-    The result is None if there are no texts, if the first one or too many of them are long, or if one contains NUL.
+    The method applies if most texts are short and none contains NUL. Otherwise, the result is None. It is also None if
+    there are no texts, or if the first text is long.
 
     >>> bytes(text_features(["a", "bc"], str, wrapped=False).data)
     b'\n\x03\n\x01a\n\x04\n\x02bc'
@@ -133,9 +134,9 @@ def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np
 
 @functools.cache
 def _short_headers(room: int) -> NDArray[np.uint8]:
-    """Build the headers of short text features, indexed by the size of the feature.
+    """Build a table of headers for short texts, indexed by the size of the header and the text together.
 
-    In these headers, every length is a single byte.
+    The texts are so short that every length in a header takes a single byte.
     """
     sizes = np.maximum(np.arange(LARGEST_IN_A_BYTE + 3)[:, None] - np.arange(2, room + 1, 2), 0)
     return np.stack([np.full_like(sizes, FEATURE_TAG["bytes"]), sizes], 2).astype(np.uint8).reshape(-1, room)
@@ -205,7 +206,10 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
 
 
 def check_limit(total: NDArray[np.int64]) -> None:
-    """Raise `LimitExceededError` if a record exceeds the limit, with the position of the first such record."""
+    """Raise `LimitExceededError` if the bytes of a record exceed protobuf's limit.
+
+    The error contains the position of the first such record.
+    """
     over = np.flatnonzero(total > MESSAGE_LIMIT)
     if over.size:
         position = int(over[0])
@@ -237,9 +241,9 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
 
 
 def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
-    """Encode the Features of a leaf, one per record or one per step.
+    """Encode the values of a leaf as Features, one per record or one per step.
 
-    In a FeatureList, each Feature begins with the tag and length that the list adds.
+    In a FeatureList, each Feature is an element of the list, so it begins with the tag and length of the element.
     """
     wrapped = leaf.layout != "context"
     if isinstance(leaf.values, (Blob, Unjoined)):
