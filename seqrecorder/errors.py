@@ -51,7 +51,7 @@ def printable(text: object) -> str:
 
 
 def _message(text: str) -> str:
-    """Escape a message line by line; cut it in the middle if it is too long."""
+    """Escape a message line by line, and cut it in the middle if it is too long."""
 
     def cut(message: str) -> str:
         if len(message) <= _LONGEST:
@@ -130,7 +130,9 @@ class FieldProblem:
 
 
 class RecordError(SeqrecorderError, ValueError):
-    """A record that cannot be encoded or decoded; the message lists all its bad fields.
+    """A record that cannot be encoded or decoded.
+
+    The message lists all its bad fields.
 
     Attributes:
         position: index of the record in its source; None if unknown.
@@ -264,7 +266,10 @@ class ShardError(DatasetError):
 
 
 class ShardWriteError(ShardError):
-    """A shard that could not be written; nothing was published."""
+    """A shard that could not be written.
+
+    Nothing was published.
+    """
 
 
 class ShardReadError(ShardError):

@@ -69,7 +69,11 @@ def _compare(schema: Schema, expected: Sequence[Any], back: Sequence[Any], way: 
 
 
 def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[bytes]) -> None:
-    """Compare records with the tensors of the graph parser, except in fields whose values change in a tensor."""
+    """Compare records with the tensors that the graph parser returns for them.
+
+    Missing values are left out, and so are values that a tensor represents differently, such as sparse vectors and JPEG
+    images.
+    """
     import tensorflow as tf
 
     parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])

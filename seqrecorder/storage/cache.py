@@ -1,9 +1,11 @@
 """Local cache of datasets at URLs, which is limited in size, checked, and shared by all processes.
 
 The cache has one directory per URL and manifest, so readers of one manifest never see files of another. Files are
-fetched on demand, checked, and renamed into place. A file stays until the last process that requested it ends, since
-tf.data may open it at any time: each process keeps a list of its files, which is locked while the process lives. If the
-cache is full, the least recently used of the other files are removed.
+fetched on demand, checked, and renamed into place.
+
+A file stays until the last process that requested it ends, since tf.data may open it at any time. Each process keeps a
+list of its files, which is locked while the process lives. If the cache is full, files that are on no list are removed,
+the least recently used first.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class Wanted:
 
 
 def cached(store: Place, manifest: bytes) -> Path:
-    """Return the directory of a dataset in the cache; create it, with the manifest, if it is missing.
+    """Return the directory of a dataset in the cache.
+
+    If it is missing, it is created, and the manifest is written to it.
 
     Args:
         store: location of the dataset.
@@ -149,7 +153,10 @@ def _is_touched(path: Path, size: int) -> bool:
 
 
 def _latest(directory: Path) -> list[Path]:
-    """List the other directories of the same URL, most recently used first."""
+    """List the directories of other manifests of the same URL, most recently used first.
+
+    The list has at most `_EARLIER` directories.
+    """
     known = []
     for path in directory.parent.iterdir():
         with contextlib.suppress(OSError):
@@ -172,7 +179,11 @@ def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
 
 
 class _Reader:
-    """List of the files that a process uses, in a directory of the cache that is locked while the process lives."""
+    """List of the files in the cache that this process uses.
+
+    The list is a file in a directory of its own, in the cache. The process locks this directory as long as it lives, so
+    that other processes know that the list is in use.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -315,7 +326,8 @@ def _reserve(root: Path, url: str, needed: int) -> None:
 def _make_room(root: Path, url: str, most: int) -> int:
     """Remove the least recently used files that no process reads, until the cache is within its limit.
 
-    The result is the size in bytes of the remaining files and of those that are still to be fetched.
+    The result is a number of bytes: the size of the files that remain, plus the size of the files that processes have
+    requested but not yet fetched.
     """
     wanted, yesterday = _Reader.all(root), time.time() - 86400
     links, removable, total = Counter[int](), list[tuple[int, Path, os.stat_result]](), 0

@@ -163,7 +163,10 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _descending() -> NDArray[np.int64]:
-    """Compute the offset into `_table` for each byte of a row: 256 times the number of bytes after it."""
+    """Compute, for each byte of a row, the offset in `_table` at which its entries begin.
+
+    The offset is 256 times the number of bytes that follow in the row.
+    """
     return _OCTETS * np.arange(_ROW)[::-1]
 
 
@@ -202,7 +205,7 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 def _of_short(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int = _LOOKED_UP) -> NDArray[np.uint32]:
     """Compute the CRC register after each span of fewer than `_LONG` bytes.
 
-    All bits of the register are set before a span.
+    The register starts with all bits set.
     """
     out = np.empty(lengths.size, np.uint32)
     group_of = np.cumsum(lengths + _BLOCK) // size
@@ -215,8 +218,8 @@ def _of_short(data: NDArray[np.uint8], starts: Places, lengths: Places, size: in
 def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Compute the CRC register after each span, starting from zero.
 
-    A span is cut into blocks from its end. The first block is padded with leading zeros, which do not change a register
-    of zero.
+    A span is cut into blocks from its end. The first block is padded with zeros in front, which do not change the
+    register, since it starts from zero.
     """
     counts = np.maximum((lengths + (_BLOCK - 1)) // _BLOCK, 1)
     ends = np.cumsum(counts)
@@ -258,7 +261,10 @@ def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _first_pairs() -> NDArray[np.uint32]:
-    """Tabulate the CRC register after each possible pair of bytes, followed by two zero bytes."""
+    """Tabulate the CRC register after a pair of bytes and two zero bytes, for each possible pair.
+
+    The register is zero before the pair.
+    """
     return _with_zeros(_table_of_pairs(), 2)
 
 
@@ -296,9 +302,9 @@ def _after_zeros() -> NDArray[np.void]:
 
 @functools.cache
 def _after_ones() -> NDArray[np.uint32]:
-    """Tabulate the CRC register after 0 to `_LONG` zero bytes.
+    """Tabulate the CRC register after each number of zero bytes, from 0 to `_LONG`.
 
-    All bits of the register are set before these bytes.
+    The register starts with all bits set.
     """
     table, registers = OCTET_TABLE.tolist(), [_ONES]
     for _ in range(_LONG):
@@ -308,9 +314,10 @@ def _after_ones() -> NDArray[np.uint32]:
 
 @functools.cache
 def _table() -> NDArray[np.uint32]:
-    """Tabulate the CRC register after each possible byte, followed by 0, 1, ... zero bytes.
+    """Tabulate the CRC register after one byte and a number of zero bytes.
 
-    The register is zero before the byte. The shape is `(_TABLE_WIDTH, 256)`, flattened.
+    There is one row per number of zero bytes, and one column per possible byte: the shape is `(_TABLE_WIDTH, 256)`,
+    flattened. The register is zero before the byte.
     """
     table = np.empty((_TABLE_WIDTH, _OCTETS), np.uint32)
     table[0] = OCTET_TABLE
@@ -323,7 +330,10 @@ def _table() -> NDArray[np.uint32]:
 
 
 def _groups(numbers: Places, lengths: Places, size: int = _GROUP_BYTES) -> Iterator[Places]:
-    """Group spans of similar length, to be folded together."""
+    """Yield groups of spans of similar length.
+
+    The spans of a group are folded together, as the rows of one matrix.
+    """
     numbers = numbers[np.argsort(lengths[numbers], kind="stable")]
     sizes = lengths[numbers]
     first = 0
@@ -357,10 +367,10 @@ def _of_long(data: NDArray[np.uint8], starts: Places, lengths: Places, size: int
 
 
 def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Reduce each row to a few last bytes that lead to the same CRC register.
+    """Shorten each row to a few bytes that lead to the same CRC register as the whole row.
 
-    Earlier bytes are folded into later ones, which overwrites the rows. The result is a view of fewer than
-    `_TABLE_WIDTH` bytes per row.
+    The register starts from zero. Earlier bytes are folded into later ones, so the rows are overwritten. The result is
+    a view of the last bytes of each row, fewer than `_TABLE_WIDTH`.
     """
     first, width = 0, rows.shape[1]
     for fold in _FOLDS:
@@ -409,7 +419,7 @@ def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
 
 
 def framed(data: Sequence[bytes]) -> Iterator[Any]:
-    """Frame records; yield the bytes in pieces, without copying large records."""
+    """Yield the frames of records in pieces, without copying large records."""
     if not len(data):
         return
     if int(sizes(data).sum()) <= _LARGE * len(data):
@@ -493,9 +503,9 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
 
 
 def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return the mask of damaged frames, which need not be adjacent.
+    """Check the CRCs of frames that need not be adjacent, and return the mask of the damaged frames.
 
-    For adjacent frames, `damaged_frames` returns the same mask.
+    For adjacent frames, `damaged_frames` gives the same result.
     """
 
     def stored(places: Places) -> NDArray[np.uint32]:

@@ -206,7 +206,9 @@ def examples_name(generation: int = 0) -> str:
 
 
 def generation_of(split: str, file_name: str) -> int | None:
-    """Parse the generation from a file name in a split's directory; return None for a foreign name.
+    """Parse the generation from the name of a file in the directory of a split.
+
+    The result is None if it is not the name of a shard, a lengths file or a list of the records.
 
     >>> generation_of("train", "train-g0001-00000-of-00002.lengths")
     1
@@ -399,9 +401,9 @@ def cache_directory() -> Path:
 
 
 def origin_of(directory: Path) -> str | None:
-    """Look up the URL of a dataset whose directory is in the cache; return None for any other directory.
+    """Look up the URL of a dataset whose directory is in the cache.
 
-    Only a directory in the cache is trusted, so that a file inside a dataset cannot redirect a reader to another URL.
+    The result is None for any other directory, so that a file inside a dataset cannot redirect a reader to another URL.
     """
     if directory.parent.parent != cache_directory():
         return None
@@ -567,8 +569,8 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 def take_after(new: Path, old: Path, deputy: str) -> bool:
     """Copy modes and owners from an old directory to a new one, recursively.
 
-    A new directory without an old counterpart gets the mode and owner of the old root. A new file without one gets
-    those of `deputy`.
+    Each file or directory takes those of its counterpart, which has the same relative path in the old directory.
+    Without a counterpart, a directory takes those of the old root, and a file takes those of the file `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -601,10 +603,10 @@ def take_after(new: Path, old: Path, deputy: str) -> bool:
 
 
 def _take(target: str | int, models: list[Path], directory: int | None = None) -> bool:
-    """Copy mode and owner to a path or open file, from the first model that exists.
+    """Copy the mode and the owner of a model to a path or an open file.
 
-    Nothing is copied if no model exists, or if the first one is of a different type, such as a directory. The result is
-    False only if the owners differ afterwards.
+    The model is the first of `models` that exists. Nothing is copied if none exists, or if it is of a different type,
+    such as a directory. The result is False only if the owners differ afterwards.
     """
     for model in models:
         with contextlib.suppress(OSError):
@@ -631,7 +633,9 @@ _open: Any = open  # replaceable, so that tests can make it fail
 
 
 class PlacedFile:
-    """File for concurrent reads at any offset; it is closed when the last reference is gone.
+    """File for concurrent reads at any offset.
+
+    It is closed when the last reference to it is gone.
 
     Args:
         path: path of the file.
@@ -1022,7 +1026,9 @@ def _syncable(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = None) -> None:
-    """Wait until the entries of a directory are on the disk.
+    """Sync the entries of a directory, and wait until they are on the disk.
+
+    Nothing happens on Windows, or if the file system cannot sync directories.
 
     >>> sync_directory(".")
 
@@ -1059,7 +1065,9 @@ def _fsync(descriptor: int, path: str | os.PathLike[str]) -> None:
 
 
 def sync_tree(root: str | os.PathLike[str]) -> None:
-    """Wait until a directory tree is on the disk: files first, then directories, bottom up.
+    """Sync all files and directories of a tree, and wait until they are on the disk.
+
+    The files are synced first, then the directories, bottom up.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1117,7 +1125,9 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Hard-link a file that never changes; copy it if links are not possible.
+    """Give a second path to a file that never changes, by a hard link.
+
+    If links are not possible, the file is copied.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1192,7 +1202,9 @@ def replace_file(
 
 @contextlib.contextmanager
 def replaced_file(path: Any) -> Iterator[Path]:
-    """Yield a temporary path; the file written there replaces `path` when the block ends without an error.
+    """Yield a temporary path, to which the block writes the new contents of `path`.
+
+    The file replaces `path` when the block ends without an error.
 
     Args:
         path: path of the file to create or replace.
@@ -1227,7 +1239,7 @@ def sealed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(document: Any) -> dict[str, Any]:
-    """Check the seal of a document; return the document without the seal.
+    """Check the seal of a document, and return the document without the seal.
 
     Raises:
         ValueError: the document is not sealed, or has changed.
@@ -1270,7 +1282,10 @@ class FileDigest:
         self._failure: OSError | None = None
 
     def follow(self, written: int) -> None:
-        """Start a pass if enough bytes were written, and the last pass has ended.
+        """Start the next pass if it is due.
+
+        A pass hashes the bytes that were written since the last pass. It is due if there are at least `step` of them,
+        and if the last pass has ended.
 
         Args:
             written: approximate number of bytes written so far.
@@ -1430,7 +1445,10 @@ def open_text(path: Path) -> IO[str]:
 
 
 def open_packed(path: Path, mode: str) -> Any:
-    """Open a file like `open`, with the compression that its suffix selects; `mode` is `rb` or `wb`."""
+    """Open a file, with the compression that its suffix selects.
+
+    The mode is `rb` or `wb`, as for `open`.
+    """
     ending = path.suffix.lower()
     if ending == ".zst":
         try:

@@ -58,7 +58,10 @@ class Held:
     descriptor: int | None
 
     def entries(self, relative: str = "") -> dict[str, Kind]:
-        """Map the name of each entry of a directory to its kind; return an empty mapping if there is no directory."""
+        """Map the name of each entry of a directory to its kind.
+
+        The mapping is empty if there is no directory.
+        """
         try:
             with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
                 return {entry.name: _kind(entry) for entry in entries}
@@ -117,10 +120,10 @@ class Held:
         replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
 
     def remove(self, paths: Iterable[str], directories: Iterable[str] = ()) -> list[str]:
-        """Remove files, and then the directories that are empty.
+        """Remove files, and then empty directories.
 
-        The directories are those of the files, the parents of these, and `directories`. The result lists the files that
-        could not be removed.
+        The directory of each file, its parent, and all of `directories` are removed if they are empty. The result lists
+        the files that could not be removed.
         """
         waiting, left = deque(sorted(paths)), []
         parents = {path.rpartition("/")[0] for path in waiting}
@@ -147,7 +150,7 @@ class Held:
         return True
 
     def sync(self, relative: str = "") -> None:
-        """Wait until the entries of a directory are on the disk.
+        """Sync the entries of a directory, and wait until they are on the disk.
 
         Raises:
             ShardWriteError: the directory cannot be opened or synced.
@@ -213,10 +216,10 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 @contextlib.contextmanager
 def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
-    """Lock an existing dataset for an append or an overwrite in place; wait until the lock is free.
+    """Lock an existing dataset for an append or an overwrite in place, and wait until the lock is free.
 
-    Do not call `Staging.publish` inside the block, since it takes the lock itself to overwrite. If the
-    operating system or the file system has no locks, there is no protection.
+    Do not call `Staging.publish` inside the block: to overwrite the dataset, it would wait for the same lock forever.
+    If the operating system or the file system has no locks, there is no protection.
 
     >>> with exclusive(".") as held:
     ...     held.path
@@ -255,8 +258,8 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
 def _lock_published(directory: Path) -> tuple[int | None, bool]:
     """Lock a published directory, and wait until the lock is free.
 
-    Return a descriptor of the directory (None on Windows), and whether it holds the lock. It holds none if the system
-    or the file system has no locks.
+    The first result is a descriptor of the directory, or None on Windows. The second is True if the directory is
+    locked, and False if the operating system or the file system has no locks.
     """
     while True:
         descriptor = None
@@ -309,7 +312,7 @@ def lock(directory: Path, *, wait: bool) -> int | None:
 def unlock(descriptor: int | None) -> None:
     """Release a lock from `lock`, and close its descriptor.
 
-    Errors are ignored, since the directory may already be published.
+    Errors are ignored: the directory may be published already, and an error would look like a failure to publish it.
     """
     if descriptor is None:
         return
@@ -362,7 +365,10 @@ def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
 
 
 def is_at(directory: int | os.stat_result, path: Path) -> bool:
-    """Check whether a path leads to the directory with this descriptor or status."""
+    """Check whether a directory is still at a path.
+
+    The directory is given by a descriptor or by its `os.stat` result. A symbolic link to it does not count.
+    """
     try:
         status = os.fstat(directory) if isinstance(directory, int) else directory
         return os.path.samestat(status, path.lstat())

@@ -48,7 +48,9 @@ def cores() -> int:
 
 
 def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[R]:
-    """Submit work on an item to a pool; do the work immediately if the pool is shut down.
+    """Submit work on an item to a pool.
+
+    If the pool accepts no more work, the work is done immediately, in this thread.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(1) as pool:
@@ -239,9 +241,9 @@ serve(items, answers, int(sys.argv[1]))
 def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[T, Future[R]], None, None]:
     """Map a function over items, in worker processes if much work remains.
 
-    Yield each item and the future of its result, in order. The first items are processed in this process; if the others
-    would take long, they are shared among worker processes. Close the generator (`contextlib.closing`) to kill these
-    immediately, even while they work.
+    Yield each item and the future of its result, in order. The first items are processed in this process. If the
+    remaining ones would take long, worker processes share them. To kill the workers immediately, even while they work,
+    close the generator (`contextlib.closing`).
 
     Args:
         work: function in a module of this package, or a `functools.partial` of one that can be pickled.
@@ -339,7 +341,7 @@ class Child:
         self._process.kill()
 
     def close(self) -> None:
-        """Wait until the process has ended; kill it after a timeout."""
+        """Wait until the process has ended, and kill it after a timeout."""
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:

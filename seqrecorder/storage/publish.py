@@ -53,9 +53,10 @@ NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES
 
 
 def exchange_now(one: Path, other: Path) -> int:
-    """Exchange two directories atomically; return 0, or the errno of a failure.
+    """Exchange two directories atomically.
 
-    This uses renameat2 on Linux and renamex_np on macOS; both directories must be on one file system that supports it.
+    The result is 0, or the errno of a failure. The exchange uses renameat2 on Linux and renamex_np on macOS. Both
+    directories must be on one file system that supports it.
     """
     if sys.platform == "win32":
         return errno.ENOSYS
@@ -110,10 +111,10 @@ class PartsDirectory:
 
     @functools.cached_property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Attempts that are complete, with the time at which each was completed.
+        """Attempts that are complete, each with the time at which it was completed.
 
-        The times are nanoseconds of the file system's clock. The attempts are listed once, so that one that is
-        completed later is neither committed nor removed.
+        The time is in nanoseconds, by the clock of the file system. The attempts are listed only once. One that is
+        completed afterwards is neither committed nor removed.
         """
         begin = "" if self.only is None else _label(self.only)
         complete = [path for path in _complete(self.path) if path.name.startswith(begin)]
@@ -133,11 +134,12 @@ class PartsDirectory:
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
-        """Remove the attempts in the note, and all unfinished ones.
+        """Remove the attempts in the note, and all unfinished attempts.
 
-        Unfinished attempts that are still running fail with an error. The note is removed last, so that a later commit
-        resumes if this process is killed. An attempt completed after the note was written is kept, and a warning names
-        it.
+        An unfinished attempt that is still running then fails with an error. An attempt that was completed after the
+        note was written is kept, and a warning names it.
+
+        The note is removed last. If this process is killed before that, a later commit resumes.
 
         Raises:
             ShardWriteError: an attempt cannot be moved out of the way.

@@ -64,10 +64,10 @@ class _Plain:
         self._path, self._offset = path, 0
 
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
-        """Read the next bytes into a new buffer that begins with the unread `rest`.
+        """Read the next bytes of the file into a new buffer, after the unread bytes `rest`.
 
-        Return the buffer and its filled length, which is followed by `ROOM` spare bytes. The buffer starts `ahead`
-        bytes after an aligned address.
+        Return the buffer and the number of bytes in it. `ROOM` spare bytes follow them. The buffer starts `ahead` bytes
+        after an aligned address.
         """
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # limits the memory that a forged length can request
@@ -213,7 +213,10 @@ def _missing(rest: bytes) -> int:
 
 
 def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
-    """Cut a buffer into records by the lengths in the frames; return the records and the offset of the rest."""
+    """Cut a buffer of frames into records, by the lengths in the frames.
+
+    The second result is the offset of the bytes that remain, which are not a complete frame.
+    """
     ends, offset, length_at, view = [], 0, LENGTH.unpack_from, data.data
     while offset + HEADER <= size:
         end = offset + HEADER + length_at(view, offset)[0]
@@ -369,7 +372,9 @@ class SoughtShard:
 
     @functools.cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Offsets of all frames, and the end of the last one: int64, `(records + 1,)`.
+        """Offset of each frame, followed by the end of the last frame.
+
+        The array is int64, of shape `(records + 1,)`.
 
         Raises:
             ShardReadError: the frames do not add up to the size of the file.
@@ -431,7 +436,10 @@ class SoughtShard:
         return frames
 
     def _runs(self, rows: NDArray[np.int64]) -> Iterator[Messages]:
-        """Yield the checked frames of records, one buffer at a time."""
+        """Yield the frames of these records, one buffer after another.
+
+        The CRCs of the frames are checked.
+        """
         begins, ends = self.starts[rows], self.starts[rows + 1]
         gaps = begins[1:] - ends[:-1]
         left_out = np.concatenate([[0], np.cumsum(np.where(gaps > _GAP, gaps, 0))])

@@ -44,7 +44,10 @@ _ROWS_WAITING = 8192  # rows of lengths to keep in memory
 
 
 class OpenShards:
-    """Bookkeeping of the open files of a writer, and of the records buffered for its other shards."""
+    """Bookkeeping of the files that a writer keeps open.
+
+    For shards whose files are not kept open, it counts the records that wait to be written.
+    """
 
     def __init__(self) -> None:
         self._open = 0
@@ -52,9 +55,9 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Reserve one of the files that may be open at the same time.
+        """Reserve a place among the files that stay open.
 
-        The result is False if none is available. `give_place` releases the file.
+        The result is False if no place is left. `give_place` releases the place.
         """
         if self._open >= _MOST_OPEN:
             return False
@@ -62,7 +65,7 @@ class OpenShards:
         return True
 
     def give_place(self) -> None:
-        """Release an open file."""
+        """Release a place that `take_place` has reserved."""
         self._open -= 1
 
     def wait(self, shard: ShardWriter, records: int, size: int) -> None:
@@ -89,8 +92,9 @@ class OpenShards:
 class FramedFile:
     """Shard file whose frames are built by numpy.
 
-    The file stays open, or it is opened for each append. If it stays open, large writes are framed and written in a
-    thread, while the next records are encoded. Errors of the thread are raised by the next call.
+    If the file stays open, writes of many records are framed and written in a thread, while the next records are
+    encoded. An error in the thread is raised by the next call. A file that does not stay open is opened for each
+    append.
 
     Args:
         path: path of the file.
@@ -132,7 +136,10 @@ class FramedFile:
             pending.result()
 
     def flush(self) -> None:
-        """Write out all buffers; no records can be added afterwards."""
+        """Write out all buffers.
+
+        No records can be added afterwards.
+        """
         self._wait()
         packer, self._packer = self._packer, None
         if packer is not None:
@@ -153,7 +160,10 @@ def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
 
 
 class TensorFlowFile:
-    """Uncompressed file that TensorFlow writes and keeps open; errors are raised as OSError."""
+    """Uncompressed file that TensorFlow writes and keeps open.
+
+    Errors of TensorFlow are raised as OSError.
+    """
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf

@@ -210,7 +210,9 @@ class Walk:
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
-    """Find the offsets of all frames of an uncompressed shard, and its end, from the lengths in the frames.
+    """Find the offset of each frame of an uncompressed shard, and the end of the last frame.
+
+    The offsets follow from the lengths in the frames. No CRCs are checked.
 
     Args:
         path: path of the shard.
@@ -227,7 +229,9 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
 
 
 def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
-    """Follow the lengths from frame to frame, as long as headers are complete.
+    """Follow the lengths in the headers from one frame to the next.
+
+    This ends at the end of the file, or at an incomplete header.
 
     Yields:
         The offset of a block in the file, its bytes, the offsets of the frames in the block, and the offset of the next
@@ -622,9 +626,10 @@ def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
-    """Find the next frame at or after an offset; return its offset, or `size` if there is none.
+    """Find the next frame at or after an offset.
 
-    A frame needs a valid length, and either intact data or a valid header (or the end of the file) after it.
+    The result is the offset of the frame, or `size` if there is none. A frame must have a valid header. In addition,
+    its data must be intact, or another valid header or the end of the file must follow.
     """
     while offset + _FRAME <= size:
         file.seek(offset)
@@ -653,9 +658,9 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
 def read_batches(
     file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
 ) -> Iterator[list[bytes]]:
-    """Yield the data of the records at these offsets, in lists.
+    """Yield the data of the records at these offsets, in lists of about `most_bytes` bytes.
 
-    A list ends with the record by which it reaches `most_bytes` bytes. The last list may be smaller.
+    A list ends as soon as it has at least `most_bytes` bytes. The last list may be smaller.
     """
     batch: list[bytes] = []
     batch_bytes = 0
