@@ -1,5 +1,6 @@
-"""Conversion of records to columns and bytes and back, in numpy, and of bytes to tensors, in graphs.
+"""Conversion between records, columns, bytes and tensors.
 
+Records and columns are encoded to bytes and decoded from them in numpy. TensorFlow graphs parse bytes to tensors.
 Nothing in this package accesses files.
 """
 

@@ -150,7 +150,7 @@ def _nulls(field: Field, size: int) -> Any:
 def outward(
     index: tuple[int, ...], lengths: Iterable[NDArray[np.int64]], present: NDArray[np.bool_] | None
 ) -> tuple[int, ...]:
-    """Convert an index into flat values to the position of the record and the index inside it.
+    """Convert the index of a flat value to the position of its record and the index inside the record.
 
     >>> outward((4,), [np.array([2, 1, 2]), np.array([1, 2])], None)
     (1, 1, 1)
@@ -170,7 +170,9 @@ def outward(
 
 
 def flat_array(field: Field, data: Any) -> NDArray[Any]:
-    """Convert an array of values or lengths, which has no nested lists, to numpy.
+    """Convert an Arrow array without nested lists to numpy.
+
+    It contains the values of a field or the lengths of its rows.
 
     Raises:
         OptionError: the array is nested, its time zone does not match the field, or pyarrow is not installed.
@@ -591,7 +593,10 @@ def arrow_type(element: ElementType, name: str) -> Any:
 
 
 def _leaf(field: Field, values: Any) -> Any:
-    """Convert flat values to an Arrow array; NaN stays NaN, and NaT becomes null."""
+    """Convert flat values to an Arrow array.
+
+    NaN stays NaN, and NaT becomes null.
+    """
     pa, element = pyarrow(), field.element
     kind = arrow_type(element, field.name)
     if isinstance(values, Blob):

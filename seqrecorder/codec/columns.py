@@ -84,9 +84,10 @@ class Column:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of steps or values in each record, 0 for a record without a value.
+        """Number of steps or values in each record.
 
-        For feature lists, steps are counted, and for ragged or sparse context fields, values.
+        Feature lists count their steps. Ragged and sparse context fields count their values. The number is 0 for a
+        record without a value.
         """
         sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
         if self.present is None:
@@ -226,7 +227,10 @@ def _lengths(values: list[Any]) -> NDArray[np.int64]:
 
 
 def _images(field: Field, values: list[Any]) -> Column | None:
-    """Build a column from images that differ in size or are partly encoded, with one object per image."""
+    """Build a column that contains one object per image.
+
+    Such columns are for images that can differ in size, and for images of which some are encoded.
+    """
     try:
         exact = [field.exact(value) for value in values]
     except (Mismatch, TypeError, ValueError, OverflowError):
@@ -292,14 +296,20 @@ def with_texts(field: Field, column: Column) -> Column | None:
 def nested(
     field: Field, values: Any, lengths: Sequence[NDArray[np.int64]], present: NDArray[np.bool_] | None = None
 ) -> Column:
-    """Build a column from flat values and the lengths of the lists around them, outermost first."""
+    """Build a column from flat values and the lengths of the lists that contain them.
+
+    `lengths` has one array for each level of nesting, and begins with the outermost lists.
+    """
     steps = lengths[0] if field.is_list else None
     counts = lengths[int(field.is_list)] if field.is_ragged else None
     return Column(values, steps, counts, present=present)
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Create a one-dimensional object array, even from sequences or from arrays of equal shape."""
+    """Create a one-dimensional object array with one entry per value.
+
+    `numpy.array` would turn values that are sequences of equal length into further dimensions.
+    """
     return np.fromiter(values, object, len(values))
 
 
@@ -387,7 +397,9 @@ _without_threads = False
 
 
 def check_threads_of_tensorflow(what: str) -> None:
-    """Raise if this process was forked after TensorFlow was used: it would wait forever for its parent's threads.
+    """Raise an error if this process was forked after TensorFlow was used.
+
+    The process would wait forever for the threads of TensorFlow, which only its parent has.
 
     Args:
         what: the action that would wait, for the message.

@@ -614,7 +614,7 @@ _SHORT = 1 << 12  # bytes; values up to this are copied, because a view would ke
 def _require(ok: object) -> None:
     """Raise an error unless a condition is true.
 
-    The error leaves the record to the batch decoder.
+    After such an error, the batch decoder decodes the record instead.
     """
     if not ok:
         raise WireError("the batch decoder is to look at it")
@@ -864,9 +864,10 @@ def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDAr
 
 
 def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
-    """Convert the bytes of float32 numbers, or of a buffer, to the elements of a field.
+    """Convert bytes to the elements of a field.
 
-    The array can be a view of the bytes of a large record. Other bytes are copied.
+    A buffered field expects the bytes of a buffer, and any other field those of float32 numbers. If the bytes belong to
+    a large record, the result can be a view of them. Otherwise, it is a copy.
     """
     _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
     dtype = field.element.numpy
@@ -966,9 +967,9 @@ class RecordDecoder:
             raise self._failure(messages[error.record], error) from None
 
     def _gather_numbered(self, messages: Messages) -> Messages:
-        """Add the lists of numbered features to messages.
+        """Gather the numbered features of each message into lists, and add the lists to the message.
 
-        Invalid messages are unchanged; the decoder reports them.
+        An invalid message is left unchanged, so that the decoder reports it.
         """
         rows = []
         for number in range(len(messages)):

@@ -166,7 +166,10 @@ def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[An
 
 
 def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) -> Any:
-    """Add the lists of numbered features to messages inside a graph; see `layouts.gather_numbered`."""
+    """Gather the numbered features of messages into lists, inside a graph.
+
+    The lists are added to the messages, as `layouts.gather_numbered` does for one message.
+    """
     import tensorflow as tf
 
     def submessages(messages: Any, kind: str, names: list[str], dtype: Any = tf.string) -> Any:

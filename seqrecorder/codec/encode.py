@@ -139,10 +139,14 @@ _DEEPEST = 32  # maximum nesting of lists; no field takes deeper values
 
 
 def records_in_piece(size: int, octets: int) -> int:
-    """Choose the number of records to encode at once, if `size` records take `octets` bytes in total.
+    """Choose the number of records to encode at once.
 
     >>> records_in_piece(40_000, 400_000), records_in_piece(40_000, 40_000_000)
     (16384, 2048)
+
+    Args:
+        size: number of all records.
+        octets: size of all records in bytes.
     """
     each = max(1, octets) / max(1, size)
     return max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
@@ -325,7 +329,11 @@ def columns_of_dictionaries(
 
 
 def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
-    """Return the value of the field in each row, and the number of rows that have it.
+    """Collect the values of a field from rows.
+
+    Returns:
+        The value of each row, and the number of rows that have the field. The value of a row without
+        the field is the default of the field, or None if it has no default.
 
     Raises:
         KeyError: a row lacks a required field.

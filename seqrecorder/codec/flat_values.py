@@ -74,7 +74,10 @@ def from_buffer(
 
 
 def view_as(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
-    """View bytes as numbers, or copy them if they are not aligned or not writable."""
+    """View bytes as numbers.
+
+    Bytes that are not contiguous, aligned and writable are copied.
+    """
     numbers: NDArray[Any] = np.ascontiguousarray(octets).view(dtype)
     return numbers if numbers.flags.aligned and numbers.flags.writeable else numbers.copy()
 
@@ -105,7 +108,11 @@ def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Span
 
 
 def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
-    """Find the header of a serialized tensor of `size` bytes; return None if no tensor has this size."""
+    """Build the header of a serialized tensor that has `size` bytes, including the header.
+
+    Returns:
+        The header, or None if no tensor of the field has this size.
+    """
     if not field.is_ragged:
         header = tensor_header(dtype, field.rest, width)
         return header if len(header) + width == size else None

@@ -570,9 +570,10 @@ def _header(feature: str) -> bytes:
 
 
 def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
-    """Add fields for numbers, stored as bytes, to a schema.
+    """Add fields to a schema for numbers that messages contain as digits.
 
-    `names` maps each feature to the name of its field, or to None to add no field.
+    The element type of these fields is bytes. `names` maps the feature of each number to the name of its field, or to
+    None to add no field.
     """
     kind = element_type("bytes")
     numbers = [Field(name, feature, "context", kind, ()) for feature, name in names.items() if name is not None]
@@ -580,7 +581,10 @@ def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
 
 
 def to_numbers(digits: Any) -> Any:
-    """Convert parsed digits to int64 numbers; rows without a record become -1."""
+    """Convert parsed digits to int64 numbers.
+
+    The number of a row without a record is -1.
+    """
     import tensorflow as tf
 
     return tf.strings.to_number(tf.where(digits == "", str(NOTHING), digits), tf.int64)
@@ -591,7 +595,13 @@ SEED_BITS = 31
 
 
 def to_seeds(digits: Any) -> Any:
-    """Convert parsed digits to seeds, int32 `(..., 2)`; rows without a record become zeros."""
+    """Convert parsed digits to seeds.
+
+    A seed consists of two numbers, which are 0 for a row without a record.
+
+    Returns:
+        Seeds, int32 `(..., 2)`.
+    """
     import tensorflow as tf
 
     number = tf.maximum(to_numbers(digits), 0)
@@ -616,7 +626,9 @@ class Derivation(ABC):
 
     @abstractmethod
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """List the fields that replace a field: the field itself, changed or not, and the derived fields.
+        """List the fields that take the place of a source field.
+
+        The first is the source field, which the derivation can change. The added fields follow.
 
         Raises:
             OptionError: the derivation does not support this kind of field.
@@ -624,7 +636,7 @@ class Derivation(ABC):
 
     @abstractmethod
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
-        """Compute the columns of `fields(field)`.
+        """Compute the columns of the fields that the method `fields` lists.
 
         Args:
             field: declaration of the source field.
@@ -686,9 +698,10 @@ def sources_of(derivations: Sequence[Derivation]) -> dict[str, str]:
 
 
 def derivations_of(schema: Schema, derivations: Sequence[Derivation]) -> list[Derivation]:
-    """Select the derivations that are computed from the fields of a schema, in order.
+    """Select the derivations that can be computed from the fields of a schema, in order.
 
-    The schema need only contain the stored field from which the source of a derivation is computed.
+    If the source of a derivation is itself a derived field, the schema need not contain it, but must contain the stored
+    field from which it is computed.
     """
     sources, stored = sources_of(derivations), {field.name for field in schema.fields}
     return [each for each in derivations if sources.get(each.source, each.source) in stored]
@@ -717,9 +730,9 @@ class FieldMap(Derivation):
     code: Callable[[Any], Any] = attrs.field(default=lambda keys: keys, eq=False)
 
     def of_groups(self, columns: Mapping[str, Column]) -> FieldMap:
-        """Return a map that no longer takes the group of each value as an argument.
+        """Return a copy of this map that uses the groups of the records in `columns`.
 
-        The groups are those of the records in `columns`, so it can only map the values of these records.
+        The copy takes no group numbers, and can only map the values of these records.
         """
         import tensorflow as tf
 
@@ -735,16 +748,20 @@ class FieldMap(Derivation):
         return () if self.stored is None else (self.stored,)
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """List the field of mapped values, and the additional field of stored values, if any.
+        """List the fields that take the place of the source field.
 
-        They replace the source field (see `Derivation`).
+        The first contains the mapped values. If `stored` is set, a field with the stored values follows.
         """
         copy = as_numbers(field, field.element.name)
         mapped = attrs.evolve(self.target, shape=field.shape, align=field.align, per_step=field.per_step)
         return (mapped, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - part of the interface
-        """Compute the columns of `fields(field)` (see `Derivation`)."""
+        """Map the values of a column.
+
+        Returns:
+            The column of mapped values and, if `stored` is set, the column of stored values.
+        """
         return (attrs.evolve(column, values=self.tensor(column.values)), *(column for _ in self.names))
 
 
@@ -826,9 +843,9 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Spread the sizes of present records to all records.
+    """Expand the sizes of the records that have a value to the sizes of all records.
 
-    The size of an absent record is 0.
+    The size of a record without a value is 0.
     """
     import tensorflow as tf
 

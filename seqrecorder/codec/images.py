@@ -49,7 +49,9 @@ def decode_images(encoded: Any, field: Field) -> Any:
 
 
 def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
-    """Decode images to one array, or to an object array if sizes vary or images stay encoded.
+    """Decode images eagerly to one array.
+
+    If the images can differ in size or stay encoded, it is an object array with one entry per image.
 
     Raises:
         tf.errors.InvalidArgumentError: an image is not PNG or JPEG, or has the wrong size.

@@ -93,7 +93,10 @@ class Specs:
         return self._build(lambda _: False, padded=False)
 
     def batch(self) -> Spec:
-        """Build the features to parse a padded batch as fast as possible."""
+        """Build the features to parse a padded batch.
+
+        For speed, the parse op itself pads and completes as many fields as it can.
+        """
         return self._build(self.whole_by_op)
 
     def _build(self, whole: Any, *, padded: bool = True) -> Spec:
@@ -124,7 +127,10 @@ def _in_shape(field: Field) -> bool:
 
 
 def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> bytes:
-    """Add a list to a message for each field whose steps are numbered features, ordered by number.
+    """Gather the numbered features of a message into lists, and add the lists to the message.
+
+    A numbered feature contains one step of a field. The list of the field contains the steps in the order of their
+    numbers.
 
     Args:
         data: serialized message; it is returned unchanged if it has no numbered features.
@@ -214,7 +220,10 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
 
 
 def likely_layout(samples: Sequence[bytes], schema: Schema) -> Layout:
-    """Guess the layout of serialized messages; return `steps` if there is no evidence."""
+    """Guess the layout of serialized messages.
+
+    If the messages do not show their layout, the result is `steps`.
+    """
     lists, messages = [field for field in schema.fields if field.is_list], _readable(samples)
     if lists and messages and not any(message.lists for message in messages):
         return "example"
@@ -232,9 +241,9 @@ def _readable(samples: Iterable[bytes], numbered: Sequence[Field] = (), layout: 
 
 
 def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
-    """Yield the sizes of each list that can show whether messages are packed.
+    """Yield two sizes of each list that can show whether messages are packed.
 
-    The sizes are the number of features, and the number of steps to which the values of the first feature amount.
+    The first is the number of features in the list. The second is the number of steps that the first feature contains.
     """
     for field in lists:
         steps = message.lists.get(field.feature)

@@ -226,10 +226,11 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Decode flat items to the declared dtype, and count the arrays in them.
+    """Decode flat items to the declared dtype.
 
-    The counts are the number of arrays of the known dimensions in each item. They are None if each item is exactly
-    one array, or one element.
+    Returns:
+        The values, and the number of arrays of the known dimensions in each item. Instead of the numbers, None is
+        returned if each item is exactly one array, or one element.
     """
     if field.is_image:
         return decode_images(flat, field), None
@@ -415,7 +416,10 @@ class Parser:
         return self._batch(serialized, padding or Padding())[0]
 
     def parse(self, serialized: Any) -> dict[str, Any]:
-        """Parse one record to tensors: a batch of one without its leading dimension."""
+        """Parse one record to tensors.
+
+        It is parsed as a batch of one record, and the leading dimension is then removed.
+        """
         import tensorflow as tf
 
         batch, lengths = self._batch(tf.reshape(serialized, [1]), Padding())
@@ -588,7 +592,7 @@ class Parser:
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
         """Find the records that contain each field.
 
-        This is needed only for fields whose parsed values do not show it; other fields are left out.
+        The result leaves out the fields whose parsed values already show which records contain them.
         """
         import tensorflow as tf
 

@@ -69,7 +69,10 @@ class RecordCodec:
 
 
 def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) -> dict[str, Any]:
-    """Call a function without autograph, which it does not need; tracing is then faster."""
+    """Call a parse function without autograph.
+
+    The function does not need autograph, and is traced faster without it.
+    """
     import tensorflow as tf
 
     tensors: dict[str, Any] = tf.autograph.experimental.do_not_convert(parse)(serialized)

@@ -94,15 +94,18 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
     These are the files that the manifest names, the `examples.csv` files, the key index, the statistics, assets of
-    which an append stored newer versions, and leftovers of killed writers. Except for the names in the manifest, no
-    other program uses names like these.
+    which an append stored newer versions, and leftovers of killed writers. Files that the manifest does not name are
+    recognized by names that no other program uses.
     """
     ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST) | _assets(locked, manifest).keys()
     return ours | {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
 
 
 def _assets(locked: Held, manifest: Manifest) -> dict[str, int]:
-    """Map the paths of assets to their generations: those of the manifest, older ones, and leftovers."""
+    """Map the path of each asset in the directory of a dataset to its generation.
+
+    The assets that the manifest names are included, and so are older versions and leftovers of killed writers.
+    """
     entries = locked.entries(ASSETS)
     generations = {f"{ASSETS}/{name}": 0 for name in manifest.asset_infos if name in entries}
     for name in entries:
@@ -159,8 +162,8 @@ def clean_up(locked: Held, manifest: Manifest | None) -> None:
 def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[str]:
     """List the files of a note's manifest that are not in the current manifest.
 
-    `examples.csv` files, which manifests do not name, are listed as well. If the note is for a newer generation than
-    the current manifest, only those of that generation are listed.
+    `examples.csv` files, which manifests do not name, are listed as well. If the generation of the note is newer than
+    that of the current manifest, only the `examples.csv` files of the newer generation are listed.
     """
     first = noted.generation if manifest is not None and noted.generation > manifest.generation else 0
     return named(noted) - (set() if manifest is None else named(manifest)) | _listings(locked, noted, first)

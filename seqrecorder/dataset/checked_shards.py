@@ -68,7 +68,9 @@ _CHECKED = 4096  # maximum number of files to check before the first record; ove
 
 @attrs.frozen(eq=False)
 class Runs:
-    """Runs of adjacent records in uncompressed shards, which are read in place.
+    """Runs of adjacent records in uncompressed shards.
+
+    The records are read from the shards, without being copied to a new file.
 
     Attributes:
         paths: paths of the shards.
@@ -153,7 +155,10 @@ class Origin:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """Pairs `(length, records)` of the first alignment group, in ascending order, or None if they are unknown."""
+        """Exact histogram of the lengths in the first alignment group, or None if it is unknown.
+
+        It consists of pairs `(length, records)` in ascending order.
+        """
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None
@@ -178,7 +183,10 @@ class Origin:
 
     @functools.cached_property
     def longest(self) -> int | None:
-        """Estimated length of the longest record in the first alignment group, or None for bare shards."""
+        """Estimated length of the longest record in the first alignment group.
+
+        The estimate comes from the histograms of all splits in the manifest. It is None for bare shards.
+        """
         if self.manifest is None:
             return None
         return max((length for split in self.manifest.splits.values() for length, _ in split.bins), default=0)
@@ -189,7 +197,10 @@ class Origin:
         return self.check != "full" and len(self.files) > self.most_checked
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Reduce the requested number of records to one that takes at most about 16 MiB."""
+        """Limit a number of records, so that the records take at most about 16 MiB.
+
+        The limit follows from the mean size of a record, and is at least 1.
+        """
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
@@ -281,7 +292,7 @@ class Origin:
                 return
 
     def file_lengths(self, file: ShardFile, group: str) -> NDArray[np.int64]:
-        """Read the length of each record of one file in an alignment group."""
+        """Read the lengths that the records of a file have in an alignment group."""
         groups = self.manifest.schema.groups if self.manifest is not None else ()
         if file.lengths_path is not None and group in groups:
             digest = None if self.check == "none" else file.lengths_sha256
@@ -297,7 +308,11 @@ def class_advice(path: Path) -> str:
 
 
 def check_shard(shard: Any) -> tuple[int, int]:
-    """Convert `(index, count)` to ints; raise `OptionError` if it is invalid."""
+    """Convert the pair `(index, count)` in the option `shard` to ints.
+
+    Raises:
+        OptionError: the pair is invalid.
+    """
     match shard:
         case [int() | np.integer() as index, int() | np.integer() as count] if 0 <= index < count:
             return int(index), int(count)
@@ -342,9 +357,9 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
 
 
 def _extremes(records: Sequence[int], groups: int, readers: int) -> list[int]:
-    """Compute the smallest and the largest share of the readers in each group.
+    """Compute, for each group, the smallest and the largest number of records that one of its readers gets.
 
-    Files and readers are dealt to the groups round-robin.
+    Files and readers are dealt to the groups round-robin, and the readers of a group share its records evenly.
     """
     sizes = [(sum(records[group::groups]), len(range(group, readers, groups))) for group in range(groups)]
     return [share for size, count in sizes for share in (size // count, -(-size // count))]

@@ -42,7 +42,7 @@ class Cutoff(Generic[R]):
 def cutoffs(
     selection: Selection[R], count: int, *, time: str, horizon: int, shift: int | None = None
 ) -> list[Cutoff[R]]:
-    """Compute rolling forecast origins, each with the earlier steps for training and a span to forecast for testing.
+    """Compute rolling forecast origins, to test forecasts at several points in time.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -58,6 +58,8 @@ def cutoffs(
     ...     print(cutoff.since, cutoff.train[0].x, test["x"].numpy(), test["x_horizon"].numpy())
     2026-01-04 [0. 1. 2.] [[1. 2.]] [[3. 4. 5.]]
     2026-01-07 [0. 1. 2. 3. 4. 5.] [[4. 5.]] [[6. 7. 8.]]
+
+    The steps before an origin are for training. The span of `horizon` time points from the origin on is to be forecast.
 
     Other libraries call this backtesting or time series cross-validation; their parameters are `n_windows`, `h` and
     `step_size`, or `fh` and `step_length`.

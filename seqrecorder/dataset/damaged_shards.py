@@ -118,7 +118,11 @@ def recover_shard(
 
 
 def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
-    """Detect the layout from the first records of a shard; return None if there are none."""
+    """Detect the layout from the first records of a shard.
+
+    Returns:
+        The layout, or None if there are no records or there is no schema.
+    """
     first = slice(PEEKED)
     samples = [row for batch in read_batches(file, findings.starts[first], findings.lengths[first]) for row in batch]
     if schema is None or not samples:
@@ -127,10 +131,10 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add to the reason of a loss the bytes that the disk cannot read.
+    """Extend the reason for a loss with the ranges of bytes that the disk cannot read.
 
-    These are the unreadable bytes in the range of the loss. For a compressed file, they are all unreadable bytes,
-    because the range counts uncompressed bytes.
+    Only ranges that overlap the loss are added. In a compressed file, all ranges are added, because the position of the
+    loss is counted in uncompressed bytes.
     """
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
@@ -230,11 +234,13 @@ def _list_copies(findings: Findings, slots: NDArray[np.int64], copies: NDArray[n
 def _number(
     losses: Sequence[Loss], slots: NDArray[np.int64], copies: NDArray[np.int64], *, records: int, size: int
 ) -> list[Loss]:
-    """Compute the number of the first lost record of each loss, in the shard as it was written.
+    """Compute, for each loss, the number that its first record had when the shard was written.
 
     A hole is a damaged range with an unknown number of records. That number can be computed if there is only one hole
     and the number of written records is known. Otherwise, the records of holes are not counted. A slot is the index of
     a record among all records outside of holes.
+
+    If records are missing although there is no hole, a loss at the end of the shard is added for them.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
@@ -347,8 +353,8 @@ def _may_be_ours(
 ) -> bool:
     """Check whether the recovered records may belong to the shard that was written, although its digest differs.
 
-    If a different file had replaced the shard, it would be intact. A truncated shard can look intact, too, but lacks
-    its last records.
+    Damage suggests that they do, because a file that replaced the shard would be intact. A truncated shard can look
+    intact, too, but it lacks its last records.
     """
     if done.records == records:
         return compression is not None and done.is_damaged  # programs may compress the same records to different bytes

@@ -62,7 +62,10 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
 
 
 def to_polars(rows: Rows, fields: Fields) -> Any:
-    """Build a polars frame; times in seconds become milliseconds, because polars has no seconds."""
+    """Build a polars frame.
+
+    Times in seconds become milliseconds, because polars has no type for seconds.
+    """
     polars = _library("polars")
     return polars.from_arrow(_within_milliseconds(to_arrow(rows, fields)).read_all())
 

@@ -1,4 +1,4 @@
-"""Subsets of the rows of a selection: implementation of its methods `where`, `split` and `folds`.
+"""Implementation of the methods `where`, `split` and `folds` of selections.
 
 The code that splits a dataset while it is written is in `split_shares` and `splits_in_time`.
 """
@@ -101,7 +101,11 @@ def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple
 
 
 def _check_folds(count: Any) -> int:
-    """Check the number of folds and return it as an int; raise `OptionError` if it is invalid."""
+    """Check the number of folds, and convert it to an int.
+
+    Raises:
+        OptionError: the number is invalid.
+    """
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 2:  # noqa: PLR2004 - one fold has nothing to train on
         raise OptionError(f"folds: expected an int of 2 or more, got {count!r}")
     return int(count)
@@ -250,7 +254,13 @@ def _answer(predicate: Callable[[Any], Any], record: Any, position: int, fields:
 def matching(
     rows: Rows, predicate: Callable[[Any], Any] | None, fields: Sequence[str] | None, values: Mapping[str, Any]
 ) -> NDArray[np.bool_]:
-    """Return the mask of the rows that match the arguments of `Selection.where`; raise the same errors."""
+    """Find the rows that meet the conditions of `Selection.where`.
+
+    The arguments and errors are the same as in that method.
+
+    Returns:
+        Mask of the rows.
+    """
     if predicate is not None and not callable(predicate):
         raise OptionError(f"where: expected a callable, and values by the names of fields, got {predicate!r:.100}")
     if predicate is None and (fields is not None or not values):
@@ -285,7 +295,11 @@ def _values(field: Field, wanted: Any) -> list[Any]:
 
 
 def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
-    """Return the mask of the records that have one of several values."""
+    """Check, for each record, whether its value is among the wanted values.
+
+    Returns:
+        Mask of the records.
+    """
     values = [value for value in wanted if value is not None]
     if column.values.dtype == object:
         known = set(values)
@@ -427,7 +441,11 @@ def folds_in_time(
 
 
 def _fold_bounds(times: NDArray[Any], counts: NDArray[np.int64], folds: int) -> NDArray[Any] | None:
-    """Compute the start times of folds with equal counts; return None if there are too few distinct times."""
+    """Compute start times of folds, so that the folds contain about equally many records or steps.
+
+    Returns:
+        The start times, or None if there are too few distinct times.
+    """
     total = int(counts.sum())
     size = total // (folds + 1)
     firsts = np.searchsorted(np.cumsum(counts), [total - (folds - fold) * size for fold in range(folds)], "right")

@@ -164,7 +164,9 @@ class SortedHashes:
         return self._size
 
     def read_through(self, last: int = _LAST) -> NDArray[np.uint64]:
-        """Read the next hashes, up to and including `last`; the next call continues after them.
+        """Read the next hashes, up to and including `last`.
+
+        Each call continues where the previous call stopped.
 
         Raises:
             ShardReadError: the file can no longer be read.

@@ -87,11 +87,14 @@ _HEAD = len(_MAGIC) + 64
 
 
 def read_statistics(directory: Path, text: bytes) -> bytes | None:
-    """Read the statistics stored with a dataset; return None if there are none for this manifest.
+    """Read the statistics stored with a dataset.
 
     Args:
         directory: directory of the dataset.
         text: text of the manifest.
+
+    Returns:
+        The statistics, or None if there are none, or if they belong to another manifest.
 
     Raises:
         ManifestError: the statistics are damaged.
@@ -458,7 +461,10 @@ class Manifest:
 
     @property
     def assets(self) -> dict[str, Path]:
-        """Mapping from name to the path of a user's own file; use `read_text()` or `read_bytes()`."""
+        """Mapping from the name of each asset to its path.
+
+        Assets are files of the user that are stored with the dataset. Read them with `read_text()` or `read_bytes()`.
+        """
         wanted = [Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()]
         self.fetch_files(wanted, verify=True)
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
@@ -498,7 +504,9 @@ class Manifest:
     def fetch(
         self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False, verify: bool = False
     ) -> None:
-        """Fetch shards and their lengths files into the cache; do nothing for a dataset on a local disk.
+        """Fetch shards and their lengths files into the cache.
+
+        This does nothing for a dataset on a local disk.
 
         Args:
             shards: pairs of split name and shard.
@@ -542,9 +550,10 @@ class Manifest:
 
     @property
     def shares(self) -> Shares | None:
-        """Requested and actual proportions of the splits, overall and in each stratum, or None if none were requested.
+        """Requested and actual proportions of the splits, overall and in each stratum.
 
-        Strata count source records, before hooks skip or split them and before a rewrite drops any of them.
+        This is None if no proportions were requested. Strata count source records, before hooks skip or split them and
+        before a rewrite drops any of them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:
@@ -580,9 +589,10 @@ class Manifest:
 
 
 def splitting_of(manifest: Manifest, schema: Schema) -> Splitting:
-    """Rename the fields in the splitting rule to those of a later version of the class.
+    """Adapt the splitting rule of a dataset to the names that its fields have in another schema.
 
-    If that version lacks a field of the rule, only the seed and the number of source records are kept.
+    The schema belongs to a later version of the record class. If it lacks a field that the rule uses, only the seed and
+    the number of source records are kept.
     """
     fields, rule = manifest.schema.fields, manifest.splitting
     names = {source.name: field.name for field in schema.fields if (source := source_of(field, fields))}
@@ -595,7 +605,9 @@ def splitting_of(manifest: Manifest, schema: Schema) -> Splitting:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Build the schema to read a dataset with, from a class or schema; None means the stored schema.
+    """Build the schema with which to read a dataset.
+
+    `schema` is a class or a schema. If it is None, the result is the schema that is stored in the manifest.
 
     Raises:
         SchemaMismatchError: the dataset cannot be read as the schema.

@@ -79,10 +79,11 @@ def use_unique_names(manifest: Manifest, label: str = "") -> Manifest:
 
 
 def use_plain_names(manifest: Manifest) -> Manifest:
-    """Rename the files in a manifest for a directory: remove the label and digest that `use_unique_names` added.
+    """Remove the labels and digests that `use_unique_names` added to the file names in a manifest.
 
-    If the plain names of a split's shards are not unique, or are invalid in a directory, the shards are numbered again.
-    This happens with parts, and with writers that sent shards before they knew how many there would be.
+    The new names are for a dataset in a directory. If the shards of a split would not get unique, valid names, they are
+    numbered again. This happens if the dataset was written in parts, or if a writer sent shards before it knew how many
+    there would be.
     """
 
     def names(split: str, shards: Sequence[ShardInfo]) -> list[str]:

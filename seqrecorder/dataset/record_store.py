@@ -112,7 +112,11 @@ class WrittenOrder:
         return self._orders[group]
 
     def find_one(self, position: int) -> tuple[int, int]:
-        """Find the file and the record number for a single position, ten times faster than `find`."""
+        """Find the file and the record number for a single position.
+
+        This is ten times as fast as `find`, which it calls only if files have lost some of the records that were dealt
+        to them.
+        """
         starts, first_files, sizes, even = self._groups
         group = bisect.bisect_right(starts, position) - 1
         if not even[group]:
@@ -329,7 +333,8 @@ class RecordStore:
     def forward(self) -> RecordStore:
         """Return a store for reading records in ascending order.
 
-        GZIP shards can only be read forward, so for them, this is a new store, which has not read anything yet.
+        This is a new store if the shards are GZIP files, which can only be read forward from their start. Otherwise, it
+        is this store.
         """
         return self if self.is_sought else self.cut()
 
@@ -442,7 +447,9 @@ class RecordStore:
         yield from zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True)
 
     def lengths(self, positions: NDArray[np.int64], group: str) -> NDArray[np.int64]:
-        """Read the lengths of records in an alignment group of the stored schema, from the lengths files.
+        """Read the lengths that records have in an alignment group of the stored schema.
+
+        They are read from the lengths files. Only if records are cut to pieces, they are decoded instead.
 
         Raises:
             ShardReadError: a lengths file is missing, or has changed since it was written.
@@ -461,7 +468,10 @@ class RecordStore:
         return out
 
     def window(self, most: int) -> int:
-        """Reduce the requested number of records to one that takes at most about 4 MiB."""
+        """Limit a number of records, so that the records take at most about 4 MiB.
+
+        The limit follows from the mean size of a record, and is at least 1.
+        """
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
@@ -581,7 +591,11 @@ class Rows:
         return np.arange(part.start, part.stop, part.step) if isinstance(part, range) else part
 
     def take(self, places: NDArray[np.int64]) -> Rows:
-        """Select rows by index; the indices are int64 `(n,)` in `[0, len)`."""
+        """Select rows by index.
+
+        Args:
+            places: indices of the rows, int64 `(n,)`; negative indices are not supported.
+        """
         if isinstance(self.positions, range):  # an array of the whole range might be much larger
             return Rows(self.store, self.positions.start + self.positions.step * places)
         return Rows(self.store, self.positions[places])
@@ -634,8 +648,8 @@ class Rows:
     def touches(self, split: range) -> bool:
         """Check whether any record is in a split.
 
-        For a range of positions, only the ends are compared, so a split between two positions of a range counts as
-        well.
+        If the positions are a range, only its first and last position are compared with the split. The result can then
+        be True although the range steps over a short split.
         """
         positions = self.positions
         if isinstance(positions, range):
@@ -736,7 +750,10 @@ class Rows:
         return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
 
     def scalars(self, fields: Sequence[str]) -> list[list[Any]]:
-        """Read context fields without a shape; return a list of values for each.
+        """Read the values of context fields without a shape.
+
+        Returns:
+            One list of values for each field.
 
         Raises:
             OptionError: a field is a feature list, or has a shape.

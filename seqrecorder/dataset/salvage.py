@@ -135,7 +135,10 @@ class Salvage:
 
     @property
     def lost_bytes(self) -> int:
-        """Number of bytes (uncompressed) without intact records."""
+        """Number of bytes in the ranges without intact records.
+
+        In GZIP shards, decompressed bytes are counted. A missing shard counts with the size of its file.
+        """
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 
     @property
@@ -237,10 +240,11 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 
 def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Check whether a shard and its lengths file match the manifest: their digests, and one length per record.
+    """Check whether a shard and its lengths file are intact.
 
-    A shard with images never counts as intact: `write` does not decode images, so they may be broken even if the
-    digests match.
+    The digests of both files must match the manifest, and the lengths file must contain the lengths of every record. A
+    shard with images never counts as intact: `write` does not decode images, so they may be broken even if the digests
+    match.
     """
     split, shard = job
     with contextlib.suppress(DatasetError):
@@ -261,7 +265,7 @@ def _salvage_shard(
 ) -> tuple[SalvagedShard, ShardInfo]:
     """Salvage one shard of a dataset.
 
-    If the shard was replaced by another, this is added to `problems`.
+    If another file has replaced the shard, a message that says so is added to `problems`.
 
     Returns:
         The result, and the entry of the recovered shard for the manifest.

@@ -234,13 +234,16 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their proportion by a wide margin; map each to its requested and actual proportion.
+    """Find the splits that miss their requested proportion by a wide margin.
 
     The margin is wide if it exceeds both a quarter of the requested proportion and three standard deviations of a
     random draw.
 
     >>> missed_shares({"train": 0.8, "eval": 0.2}, {"train": 970, "eval": 30})
     {'eval': (0.2, 0.03)}
+
+    Returns:
+        Mapping from the name of each split found to its requested and its actual proportion.
     """
     total = sum(counts.get(name, 0) for name in shares)
     missed = {}
@@ -328,7 +331,13 @@ GAMMA = 0x9E3779B97F4A7C15
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Compute a random rank, uint64, for each record from the seed, its split and its position in the split."""
+    """Compute a random rank for each record.
+
+    The rank depends only on the seed, the name of the split, and the position of the record in the split.
+
+    Returns:
+        Ranks, uint64 `(n,)`.
+    """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
@@ -345,8 +354,9 @@ def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int)
 def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int64], seed: int, count: int) -> Any:
     """Find the `count` records with the lowest ranks.
 
-    Ranks are uniformly distributed, so a limit on them leaves about `count` candidates in memory. `count` must be less
-    than the number of positions.
+    To save memory, only records with ranks below a limit are kept and compared. Because ranks are uniformly
+    distributed, the limit can be set so that little more than `count` records are kept. `count` must be less than the
+    number of positions.
 
     Returns:
         Indices of these records, ascending, int64 `(count,)`.
@@ -482,7 +492,10 @@ class StratifiedDealer:
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Mapping from split to the hashes of its groups, ascending."""
+        """Mapping from the name of each split to the hashes of its groups.
+
+        The hashes are in ascending order.
+        """
         members: dict[str, list[int]] = {name: [] for name in self._names}
         for group, split in self._place_of.items():
             members[self._names[split]].append(group)

@@ -94,7 +94,7 @@ class TimeRule:
     def of(cls, splits: Any, time: Any, end: Any, straddling: Any, of: str = "splits: with time=,") -> TimeRule:
         """Build a rule from the arguments of `write` or `split`.
 
-        Error messages begin with `of`.
+        The text in `of` is the beginning of error messages.
 
         Raises:
             OptionError: an argument is invalid.
@@ -253,7 +253,10 @@ class SplitsInTime:
         return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the split of each record; return its index, or `DROPPED` for a record to drop.
+        """Find the split of each record.
+
+        Returns:
+            The index of the split of each record, or `DROPPED` for a record that straddles splits.
 
         Raises:
             RecordError: a record has no time, ends before it starts, or straddles splits under `straddling="error"`.

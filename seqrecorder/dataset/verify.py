@@ -253,9 +253,10 @@ def _parse(text: str, path: Path) -> Manifest:
 
 
 def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
-    """Verify a shard in full, perhaps in another process.
+    """Verify a shard in full.
 
-    `manifest` is the text of the manifest without its splits.
+    This can run in another process, which parses the manifest again. `manifest` is the text of the manifest without its
+    splits.
     """
     split, shard = job
     return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
@@ -283,7 +284,10 @@ def _message_of(error: OSError) -> str:
 
 
 def _check_manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
-    """Check the checksum and the histograms of a manifest, the schema, and stored statistics."""
+    """Check a manifest, and the statistics that are stored with the dataset.
+
+    The checksum and the histograms of the manifest must be right, and the dataset must be readable as `schema`.
+    """
     try:
         is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
     except ValueError:  # the file has been replaced since it was read
@@ -330,7 +334,10 @@ def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) 
 
 
 def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[Problem]:
-    """Check the digests of the user's own files; files at a URL are fetched first."""
+    """Check the digests of the assets, which are the user's own files.
+
+    For a dataset at a URL, they are downloaded first.
+    """
     for name, info in manifest.asset_infos.items():
         where = info.relative(name)
         try:
