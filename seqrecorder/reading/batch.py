@@ -191,7 +191,10 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
 
 @attrs.frozen(slots=False)
 class _ElementOrigin(Origin):
-    """Origin whose records are the elements of a `tf.data.Dataset` instead of those of shards."""
+    """Origin whose records are the elements of a `tf.data.Dataset`.
+
+    Other origins read their records from shards.
+    """
 
     dataset: Any = attrs.field(kw_only=True, eq=False)
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)
@@ -205,7 +208,10 @@ class _ElementOrigin(Origin):
         return "an element of the dataset"
 
     def encoded(self, window: int) -> Any:
-        """Encode windows of elements as `(serialized: string [w], lengths: int64 [w, groups])`."""
+        """Encode the elements in windows of `window` records.
+
+        The result is a `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w, groups])`.
+        """
 
         def encode(serialized: Any, sizes: Any) -> tuple[Any, Any]:
             return encode_elements(self.schema, serialized, sizes), lengths_of(self.schema, sizes)
@@ -262,7 +268,7 @@ class _ElementFeed(Feed):
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
-        """Apply a transformation to each epoch's windows of elements (see `Feed.stream`)."""
+        """Apply a transformation to the windows of each epoch (see `Feed.stream`)."""
         import tensorflow as tf
 
         size = -(-window // multiple) * multiple

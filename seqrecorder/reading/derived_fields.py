@@ -101,7 +101,7 @@ def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
 class Shift(Derivation):
     """Derivation of the next or the previous step of a feature list.
 
-    The next step (`by` is 1) has a mask, `real`. The previous step (`by` is -1) has none.
+    `by` is 1 for the next step, and -1 for the previous step. Only the next step has a mask, whose name is in `real`.
     """
 
     looks_around: ClassVar[bool] = True
@@ -161,7 +161,10 @@ class Shift(Derivation):
         return (column, shifted) if self.real is None else (column, shifted, attrs.evolve(column, values=inside))
 
     def _start(self, field: Field) -> NDArray[Any]:
-        """Convert the start value to a step of the field, `(*shape)`, in the dtype that graphs use."""
+        """Convert the start value to a step of the field.
+
+        The result is an array of shape `(*shape)`, in the dtype that graphs use.
+        """
         start = field.element.zero() if self.start is None else self.start
         try:
             value = np.broadcast_to(exact_array(start, field.element), field.rest)
@@ -358,7 +361,9 @@ class DerivedFields:
         return stored, used
 
     def counts(self, carried: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-        """Map each target to the names of its masks, which are 0 or False for entries to ignore.
+        """Map each target to the names of its masks.
+
+        The masks are 0 or False for the entries that a loss must ignore.
 
         Args:
             carried: mapping from each tensor that the strategy adds to its source field (see `Carried.names`).

@@ -39,7 +39,9 @@ _ADDED_BY = {
 
 
 def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
-    """Select the fields to parse or derive, and check the names that elements contain.
+    """Select the fields that must be parsed or derived.
+
+    The names that the options use are checked, too.
 
     Args:
         options: form of the elements.
@@ -152,9 +154,9 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
-    """Map the names of lengths, row splits, masks and other tensors with steps to their alignment groups.
+    """Map the tensors of each alignment group but the first to the name of the group.
 
-    Tensors of the first group are left out.
+    These are the lengths, the row splits and the mask of the group, and its tensors with steps that the strategy adds.
     """
     groups = schema.groups[1:] if options.carried else ()
     counts = {name(group): group for group in groups for name in (length_name, splits_name)}
@@ -251,8 +253,9 @@ class Elements:
 def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:
     """Describe the tensors that a strategy adds to elements.
 
-    A field with a rate is cut together with the field that it follows, and gets its own steps back afterwards. So its
-    group is padded on the same side as the group that it follows, and tensors added for it have lengths of their own.
+    The strategy cuts a field with a rate together with the group that it follows; afterwards, the field gets its own
+    steps back. Its own group is therefore padded on the same side as the group that it follows. If the strategy adds
+    tensors for the field, their lengths are in a tensor for its own group.
     """
     carried, joined = strategy.carried(derived), strategy.carried(schema.in_one_rate())
     if carried is None or joined is None or not schema.rates:
@@ -348,8 +351,8 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
     """Create a subclass of a record class whose instances contain tensors under the given names.
 
-    `tf.nest` flattens and rebuilds attrs classes by position. The subclass needs its own `__init__` for that, because
-    the one of the record class converts and validates values, and takes fields that are not stored.
+    `tf.nest` takes instances of attrs classes apart and rebuilds them with arguments by position. The `__init__` of the
+    record class cannot be used for that: it converts and validates values, and takes fields that are not stored.
     """
 
     def init(self: Any, *values: Any) -> None:

@@ -70,9 +70,9 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Look up the name of the tensor with the lengths of a tensor's second dimension.
+    """Look up which tensor contains the lengths of a padded tensor.
 
-    The result is None if that dimension is not padded.
+    These are the lengths in the second dimension. The result is None if that dimension is not padded.
     """
     carried = options.carried
     if carried is not None and name in carried.lengths:
@@ -123,7 +123,10 @@ def _fitting(
     outer: int,
     options: OutputOptions,
 ) -> Any:
-    """Bring the user's weights into the shape of a target's loss, or of its first dimensions.
+    """Bring the user's weights for a target into a shape that fits its loss.
+
+    The dimensions of the result are the first ones of the loss: there is one weight per record, one per step, or one
+    for each value of the loss.
 
     Raises:
         OptionError: the weights belong to other steps than those of the target, or have more dimensions than its loss.
@@ -206,8 +209,8 @@ def _unlike(option: str, targets: Any, value: Any) -> OptionError:
 def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
     """Compute the mask of real steps, bool `(B, T)`.
 
-    T is the padded length of `like` or, if that is None, of a feature list of the group. If there is none, T is the
-    largest of the lengths, but at least 1.
+    T is the padded length of `like`. If `like` is None, a feature list of the group takes its place. If the group has
+    no such list, T is the largest of the lengths, but at least 1.
     """
     import tensorflow as tf
 

@@ -119,10 +119,13 @@ def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
 
 
 def _marked(position: int, part: Any) -> Any:
-    """Wrap elements in optionals, preceded by one empty optional and followed by endless empty optionals.
+    """Convert a dataset to an endless dataset of optionals.
 
-    Datasets must not end, because `choose_from_datasets` waits forever for datasets that had ended before it was
-    restored from a checkpoint (TensorFlow 2.21). The first empty optional makes each dataset read one element ahead.
+    The first optional is empty. It is followed by one for each element, and then by empty ones without end. Because of
+    the first one, each dataset reads one element ahead. Each optional comes with `position`.
+
+    The result must be endless because of `choose_from_datasets`. After it is restored from a checkpoint, it waits
+    forever for a dataset that had ended before (TensorFlow 2.21).
     """
     import tensorflow as tf
 
@@ -165,7 +168,10 @@ def _describe(other: Any, first: Any) -> str:
 
 
 def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:
-    """Compute the relative frequency of each dataset from the options, float64 `(count,)`."""
+    """Compute from the options how often each dataset is drawn, compared with the others.
+
+    The result is float64 `(count,)`; the largest value is 1.
+    """
     if weights is None:
         if temperature is not None:
             raise OptionError("temperature: needs weights, such as the number of records of each")

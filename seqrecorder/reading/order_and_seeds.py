@@ -110,7 +110,7 @@ def iterations_begun() -> Any:
 
 
 def _place_of_seed(drawn: Any) -> Any:
-    """Build an endless dataset that repeats how many seeds were drawn before the seed `drawn`."""
+    """Build an endless dataset that repeats one number: how many seeds were drawn before `drawn`."""
     import tensorflow as tf
 
     # A seed generator is the only state that iterators share and that can be saved and sent to other machines. It draws
@@ -293,7 +293,7 @@ RecordLength = str | JointLength
 
 
 def groups_of(length: RecordLength) -> tuple[str, ...]:
-    """Return the names of the alignment groups that a length consists of.
+    """Return the names of the alignment groups that determine the length of a record.
 
     >>> groups_of("steps"), groups_of(JointLength(("source", "target"), "sum"))
     (('steps',), ('source', 'target'))
@@ -464,9 +464,9 @@ class PlannedReads:
 
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads:
-        """Collect the runs of the files of an origin.
+        """Collect the runs of all files of an origin.
 
-        Every file must have runs.
+        Each of the files must have runs.
         """
         runs = [file.runs for file in origin.files if file.runs is not None]
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
@@ -606,7 +606,10 @@ class StreamOptions:
 
 
 def shuffle_window(origin: Origin, records: int) -> int:
-    """Reduce the requested size of a shuffle window, in records, if the records are large."""
+    """Limit the size of a shuffle window if the records are large.
+
+    The size is a number of records. `records` is the requested size.
+    """
     return max(1, min(records, _SHUFFLED_BYTES // max(1, origin.mean_bytes)))
 
 
@@ -733,9 +736,9 @@ class _Files:
         return shuffled.batch(self.options.window)
 
     def _in_turn(self, group: Any, number: Any) -> Any:
-        """Read the windows of files among which the records were dealt in turn.
+        """Read the windows of files to which records were written in turn, one record at a time.
 
-        The records are read in written order.
+        The result has the records in the order in which they were written.
 
         Args:
             group: int64, `(2,)`: index of the first file, and number of files.
@@ -760,7 +763,9 @@ class _Files:
         return mapped(rebatched(windows, each * count), in_order)
 
     def windows(self, file: Any, window: Any, number: Any) -> Any:
-        """Read the windows of one file, check its number of records, and add lengths if the stream has them.
+        """Read the windows of one file.
+
+        The number of records in the file is checked. If the stream has lengths, they are added to the windows.
 
         Args:
             file: index of the file: a tensor, or an int if there is one file.
@@ -821,7 +826,10 @@ class _Files:
         return counted, byte
 
     def _records(self, file: Any, path: Any, expected: Any, window: int) -> Any:
-        """Read the records of a file, or generate their positions for a plan (see `StreamOptions.known`)."""
+        """Read the records of a file.
+
+        For a plan, the positions of the records are generated instead (see `StreamOptions.known`).
+        """
         import tensorflow as tf
 
         if self.options.known is not None:

@@ -114,7 +114,10 @@ class PlanTable:
         return self.plans[position]
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Format the table as rows of strings, headings first, without columns that are empty for all plans."""
+        """Format the table as rows of strings, with the headings first.
+
+        Columns that are empty for all plans are left out.
+        """
         lines = [_HEADS, *map(_line, self.plans)]
         shown = [any(line[column] for line in lines[1:]) for column in range(len(_HEADS))]
         return [tuple(itertools.compress(line, shown)) for line in lines]

@@ -28,9 +28,9 @@ def map_batches(
 ) -> Any:
     """Map a function over batches, in order, with prefetching.
 
-    Small batches are made by one thread, which prefetches many of them, because handing a batch to another thread
-    takes as long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. Two
-    batches are always in flight, and more as long as their stored records take at most 128 MiB together.
+    Small batches are made by one thread, which prefetches many of them, because handing a batch to another thread takes
+    as long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. Fewer are
+    made at a time if their stored records would take more than 128 MiB together, but always at least two.
 
     A batch is small if both its stored records and its padded tensors are small. It is treated as large if its size is
     unknown (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.

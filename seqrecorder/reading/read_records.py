@@ -208,7 +208,7 @@ class _Window:
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
         """Return the records before the first damaged one, in written order.
 
-        The file that is damaged is also returned, or None if none is.
+        The file with the damaged record is returned, too. It is None if no record is damaged.
         """
         window = Messages.together([piece for pieces in self.pieces for piece in pieces])
         if self.is_checked:
@@ -240,9 +240,10 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """Result of decoding the records of a window that this reader takes.
+    """Decoded records of a window.
 
-    It contains their values or an error. It also contains the file that is damaged, if there is one.
+    Only the records that this reader takes are decoded. There are either values or an error. `damaged` is the file of
+    the first damaged record, or None if no record is damaged.
     """
 
     window: _Window
@@ -266,7 +267,9 @@ def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> It
 
 
 def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
-    """Convert a slice of the records in file order to a mask of the records in written order.
+    """Compute which records belong to a slice.
+
+    The result is a mask of all records, in the order in which they were written.
 
     Args:
         files: files that contain the records.

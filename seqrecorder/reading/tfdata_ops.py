@@ -39,7 +39,7 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class Traced:
-    """Traced function of an element, for operations on datasets.
+    """Traced function that takes an element of a dataset, and can be applied to whole datasets.
 
     Attributes:
         function: concrete function that takes and returns flat tensors.
@@ -128,7 +128,9 @@ class Traced:
     def applied(
         self, operation: Callable[..., Any], dataset: Any, spec: Any, *, name: str = "f", **options: Any
     ) -> Any:
-        """Apply an operation of `tf.raw_ops` to a dataset, with this function as its argument.
+        """Apply an operation of `tf.raw_ops` to a dataset.
+
+        The operation takes a function as an argument, and gets this one.
 
         Args:
             operation: operation that takes a dataset and a function.

@@ -169,7 +169,10 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> tu
 
 
 def _head(table: Table, names: Sequence[str], rows: int) -> list[Any]:
-    """Read the batches with the first rows of the named columns."""
+    """Read the named columns of the first rows.
+
+    The result is batches, which contain at least `rows` rows together, unless the table has fewer.
+    """
     return next(in_chunks(table.batches(names), operator.attrgetter("num_rows"), sys.maxsize, rows), [])
 
 
@@ -291,7 +294,10 @@ class _Drafted:
         return True
 
     def schema(self, *, key: str | None, guesses: bool) -> Schema:
-        """Build the schema; its repr is the source code of its class."""
+        """Build the schema from the fields added so far.
+
+        The repr of the schema is the source code of a record class.
+        """
         if not self.fields:
             raise OptionError(f"no column can be declared: {'; '.join(self.notes)}")
         self._align()
@@ -364,7 +370,8 @@ def _is_list(kind: Any) -> bool:
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
     """Flatten nested lists.
 
-    The result is the values, and the size of each level, which is None if it varies.
+    The result is the values, and the size of the lists on each level. The size is None if the lists of a level differ
+    in size.
     """
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):

@@ -158,7 +158,7 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 def _words(table: Any, keys: Sequence[str]) -> Words:
     """Pack the keys into a few 64-bit words that sort in the same order.
 
-    The result is the words, each with the number of bits that are used in it.
+    Each word comes with the number of its bits that are used.
     """
     words: Words = []
     for name in keys:
@@ -327,7 +327,8 @@ def _plain(table: Any) -> Any:
 def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[Any]:
     """Merge sorted files into tables.
 
-    Each round merges all rows up to the smallest of the last keys of the current blocks.
+    The files are read in blocks. In each round, the last keys of the current blocks are compared, and all rows up to
+    the smallest of these keys are merged.
     """
     import pyarrow as pa
 

@@ -65,7 +65,9 @@ def is_csv(source: object) -> bool:
 def table_of_files(
     path: Any, types: Mapping[str, Any], *, skip: bool = False, cast: bool = False, merge: bool = False
 ) -> Table:
-    """Open files as one concatenated table; only a few batches are in memory at once.
+    """Open files as one concatenated table.
+
+    Only a few batches are in memory at once.
 
     Args:
         path: path, glob, directory or list of paths. The suffix of a file determines its format: `.parquet`, `.arrow`,

@@ -1,6 +1,7 @@
-"""Records from text files: JSON lines, CoNLL and `.ts`; invalid records raise an error or are skipped.
+"""Records from text files: JSON lines, CoNLL and `.ts`.
 
-CSV files are in `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
+Invalid records raise an error or are skipped. CSV files are in `seqrecorder.sources.csv` and
+`seqrecorder.sources.tables`.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield columns in batches.
 
-        If a batch contains an invalid piece, its records are parsed one by one.
+        If a batch contains text that is no valid record, its records are built one by one.
         """
         self.begin()
         for path in self.paths:
@@ -234,7 +235,9 @@ def text_records(
     *,
     convert: Callable[[Any, Any], Any] | None = None,
 ) -> TextRecords[T]:
-    """Open text files or the standard input as records, which are read in columns if the class has no hooks.
+    """Open text files or the standard input as records.
+
+    They are read in columns if their class has only stored fields and no code of its own needs to run.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -282,7 +285,7 @@ def value_of_text(field: Field, text: str) -> Any:
 def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
     """Parse strings as values of a field.
 
-    The message of an error contains the line number of the string, from `lines`.
+    `lines` contains the line number of each string, for error messages.
 
     Raises:
         SourceError: a string is not a value of the field.
@@ -648,11 +651,13 @@ def from_ts(
     >>> list(sr.from_ts(file, Series))[0]
     Series(label='up', values=array([ 1.,  2., nan], dtype=float32))
 
-    A single feature list contains all dimensions: without a shape for one dimension, with shape `(d,)` for d dimensions
-    of equal length. Several feature lists without a shape contain one dimension each, in the order of declaration; with
-    `align=` their lengths may differ. Missing values (`?`) are NaN. The label is text, or its index in `@classLabel` if
-    its field is an integer; the target of a regression is a number. A field with `key=True` must be text, and contains
-    the name of the file without its suffix and the number of the series, such as `Steps_TRAIN-0`.
+    The class has either one feature list for all dimensions of a series, or one per dimension. One list for all has no
+    shape if there is one dimension, and the shape `(d,)` if there are d dimensions of equal length. Several lists have
+    no shape, and contain the dimensions in the order of declaration; with `align=`, their lengths may differ.
+
+    Missing values (`?`) are NaN. The label is text, or its index in `@classLabel` if its field is an integer. The
+    target of a regression is a number. A field with `key=True` must be text, and contains the name of the file without
+    its suffix and the number of the series, such as `Steps_TRAIN-0`.
 
     Args:
         path: path of a file, glob, or list of files, as in `from_jsonl`.

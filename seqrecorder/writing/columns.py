@@ -61,7 +61,9 @@ _LENGTHS = {
 
 
 def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
-    """Check columns from a caller, convert them to `Column` objects, and return them with the number of records.
+    """Check columns from a caller, and convert them to `Column` objects.
+
+    The result is the columns by field name, and the number of records in them.
 
     Args:
         schema: schema of the records.
@@ -246,7 +248,10 @@ def _report(
     present: NDArray[np.bool_] | None,
     problems: dict[int, list[FieldProblem]],
 ) -> None:
-    """Add a mismatch to the problems of its record, with the index of the bad value in that record."""
+    """Add a mismatch to the problems of the record that contains the bad value.
+
+    Its index is converted to an index within that record. If no record contains the value, `OptionError` is raised.
+    """
     if not mismatch.index or (lengths and mismatch.index[0] >= int(lengths[0].sum())):
         raise OptionError(f"columns: field {field.name!r}: {mismatch}")
     _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
@@ -290,7 +295,10 @@ _copy_of_array = np.ndarray.copy
 
 
 class CannotWait(Exception):  # noqa: N818 - a request to encode now, not a failure
-    """Signal that a record cannot be copied, so it must be encoded before the caller's code runs again."""
+    """Request to encode a record at once, because it cannot be copied.
+
+    It must be encoded before the caller's code runs again.
+    """
 
 
 def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
@@ -456,7 +464,7 @@ class SkippingSource:
     reasons: tuple[str, ...] = ()
 
     def begin(self) -> None:
-        """Reset the count and the reasons for a new iteration."""
+        """Prepare for a new iteration: reset the number of skipped rows, and the reasons why rows were skipped."""
         self.skipped, self.reasons = 0, ()
 
     def skip(self, reason: object) -> None:
@@ -465,7 +473,10 @@ class SkippingSource:
         self.reasons = first_reasons(self.reasons, [str(reason)])
 
     def leave_out(self, reason: object) -> None:
-        """Count a row skipped because of `on_error="skip"`, and log the reason if it is the first."""
+        """Count a row that is skipped because of `on_error="skip"`.
+
+        The reason for the first such row is logged.
+        """
         self.skip(reason)
         if self.skipped == 1:
             _LOG.warning("on_error='skip': the first record that is left out: %s", reason)
@@ -487,7 +498,9 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     @abc.abstractmethod
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield pairs: columns for the fields of `in_columns`, and the number of records in them.
+        """Yield batches of columns, each with its number of records.
+
+        A batch consists of columns for the fields of `in_columns`.
 
         Raises:
             RecordError: a record does not fit its schema; positions count from the start of the source.
@@ -664,7 +677,10 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
-    """Check whether the `load` hook fills a field, so that it needs no column."""
+    """Check whether the `load` hook must fill a field.
+
+    Such a field needs no column in the table.
+    """
     filled = field.deferred and field.default is None and not field.optional
     return filled and callable(getattr(schema.record_class, "load", None))
 
@@ -705,7 +721,9 @@ def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
 
 
 def check_types(table: Any, column_of: Mapping[str, str], schema: Schema) -> None:
-    """Raise `OptionError` for a column that its field cannot store: an unsupported type, or text for numbers or times.
+    """Raise `OptionError` for a column whose type its field cannot store.
+
+    An unsupported type is refused for every field, and text for every field that does not contain text.
 
     Args:
         table: pyarrow table or record batch.

@@ -252,9 +252,10 @@ def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: Writ
 
 
 def _check_committed(source: Source, expected: Expected, *, late: bool) -> None:
-    """Raise `DatasetNotFoundError`, unless the missing parts seem to be committed already.
+    """Raise `DatasetNotFoundError` for missing parts, unless they seem to be committed already.
 
-    They do if `late` is true and the dataset at the destination was committed from the expected number of parts.
+    If `late` is true, a dataset at the destination is taken as proof that they are. It must have been committed from
+    the expected number of parts, if there is one.
     """
     count = len(expected) if isinstance(expected, list) else expected
     more = "" if late else "; a commit that ran before may have taken them"
@@ -315,7 +316,9 @@ def _commit_at_url(source: UrlParts, expected: Expected, options: WriteOptions) 
 def _fitting_parts(
     source: Source, expected: Expected, options: WriteOptions, stands: Callable[..., Standing]
 ) -> tuple[list[Attempt], Standing]:
-    """Read the parts, in order, and the dataset at the destination; check that they fit together.
+    """Read the parts and the dataset at the destination, and check that they fit together.
+
+    The result is the parts, in order, and the state of the destination.
 
     Args:
         source: directory or URL of the parts.
@@ -442,7 +445,11 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
 
 
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
-    """Raise an error if parts differ in schema or splitting rule from each other or from the dataset to append to."""
+    """Raise an error if the parts cannot be combined into one dataset.
+
+    The fields of each part must equal those of the first part. Its compression and splitting rule must equal those of
+    the dataset to append to or, without one, those of the first part.
+    """
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     check_names(dict.fromkeys([*first.splits, *(name for part in parts for name in part.manifest.splits)]), "split")
     for part in parts:
@@ -519,7 +526,7 @@ def _identity(manifest: Manifest, generation: int) -> str:
 def _is_done(source: Source, *, late: bool) -> bool:
     """Check whether the parts are already committed.
 
-    If they are, and they are in a directory, a note of the commit is left beside them.
+    If they are committed and are in a directory, a note that says so is left beside them, unless it is there already.
 
     Args:
         source: directory or URL of the parts.

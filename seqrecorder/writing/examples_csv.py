@@ -43,7 +43,9 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 class ExamplesCsv:
-    """Writer of an `examples.csv`, which is open only while lines are written, because there may be many splits.
+    """Writer of an `examples.csv`.
+
+    The file is open only while lines are written, because there may be many splits.
 
     Args:
         path: path of the file.

@@ -1,6 +1,4 @@
-"""Intake of records, from their sources to the writers of the splits.
-
-Records are taken from sources, grouped, encoded, and passed on.
+"""Intake of records: they are taken from sources, grouped, encoded, and passed to the writers of the splits.
 
 The hooks `load` and `split` are called by `load_hooks`, and shards are written by `splits`.
 """
@@ -131,9 +129,9 @@ class LifeCycle:
         """Do nothing, because there is nothing to release."""
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records, or columns.
+        """Encode records or columns into a block.
 
-        The hooks of the records must have run. Columns have no hooks.
+        The hooks of the records must have run already. Columns have no hooks.
         """
         reasons = first_reasons(self._reasons)
         self._reasons.clear()
@@ -153,8 +151,8 @@ class LifeCycle:
     def lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
         """Format the CSV line of each record.
 
-        The values are those of `to_csv_row`. If the class has no such method, they are its attributes with a single
-        value.
+        The values are those that `to_csv_row` returns. If the class has no such method, they are the attributes that
+        have a single value.
 
         Returns:
             The names of the columns, and the lines.
@@ -279,9 +277,9 @@ class RecordStream:
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records are in a list.
+        """Check whether the next records come from a list.
 
-        If so, no code of the caller runs when they are taken.
+        Taking them then runs no code of the caller.
         """
         return self._left > 0
 
@@ -378,7 +376,9 @@ class RecordStream:
 
 
 class Waiting:
-    """Buffer that groups records into chunks, each record with the split name that the caller gave it, if any.
+    """Buffer that groups records into chunks.
+
+    For each record, it also contains the name of the split that the caller gave, or None.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -616,9 +616,9 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _keeping_failure(self) -> Iterator[None]:
-        """Record an error that is raised inside the `with` block, and raise it again.
+        """Remember an error that is raised inside the `with` block.
 
-        No records are accepted afterwards.
+        The error is not suppressed, and no records are accepted after it.
         """
         try:
             yield
@@ -691,7 +691,10 @@ class RecordIntake:
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
     def _add_batches(self, batches: Callable[[], Iterator[tuple[dict[str, Column], int]]], split: str | None) -> None:
-        """Accept batches of columns, and make positions in errors count from the first record of the writer."""
+        """Accept batches of columns.
+
+        The positions in errors are changed so that they count from the first record of the writer.
+        """
 
         def numbered() -> Iterator[tuple[dict[str, Column], int]]:
             first = self.position
@@ -803,7 +806,10 @@ class Placement:
         return self._writers[name]
 
     def check_split(self, split: str | None) -> None:
-        """Raise `OptionError` if a caller may not name this split for a record."""
+        """Raise `OptionError` if the split that the caller names for a record is not allowed.
+
+        `split` is None if the caller names none.
+        """
         if split is not None and (self.router.in_time is not None or split not in self._writers):
             self.router.check_split(split)
 
@@ -825,7 +831,9 @@ class Placement:
         return kept
 
     def cut(self, sources: Sources) -> Sources:
-        """Cut records at the boundaries between splits, and leave out pieces whose key and number are already in use.
+        """Cut records at the boundaries between splits.
+
+        Pieces whose key and number are already in use are left out.
 
         Raises:
             DuplicateKeyError: the key and number of a piece are already in use, and `on_duplicate` is `"error"`.
@@ -864,7 +872,10 @@ class Placement:
         return attrs.evolve(sources, splits=splits)
 
     def skip(self, count: int, reasons: Iterable[str]) -> None:
-        """Increase the number of skipped sources, and add to the reasons."""
+        """Count skipped sources.
+
+        The first few reasons why sources were skipped are kept.
+        """
         self.skipped += count
         self.reasons = first_reasons(self.reasons, reasons)
 

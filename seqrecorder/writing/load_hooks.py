@@ -102,8 +102,8 @@ class Hooks:
     def _call(self, name: str, position: int, record: Any) -> Any:
         """Call a hook of a record.
 
-        For `load`, the result is that of the hook. For `split`, the result is snapshots of the records that the hook
-        makes.
+        The result of `load` is returned as it is. If the hook is `split`, snapshots of the records that it makes are
+        returned.
         """
         hook = getattr(record, name, None)
         if hook is None:

@@ -1,6 +1,6 @@
-"""`write_part`, which writes one part of a dataset per process, and the encoding of single records for Beam and Spark.
+"""Writing of one part of a dataset by `write_part`, and encoding of single records for Beam and Spark.
 
-The parts are published by `commit`.
+Each process writes its own part, and `commit` publishes all parts.
 """
 
 from __future__ import annotations
@@ -114,7 +114,10 @@ class UrlParts:
 
     @property
     def attempts(self) -> list[tuple[Path, int]]:
-        """Cache directory and completion time in nanoseconds of each completed attempt."""
+        """Completed attempts, each with the time of its completion.
+
+        An attempt is given by its directory in the cache. The time is in nanoseconds.
+        """
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
@@ -143,7 +146,9 @@ class UrlParts:
         in_threads(check_lengths, parts)  # in threads, because each part waits for the network
 
     def remove(self, taken: Sequence[bool], published: Manifest) -> None:
-        """Remove the manifests of committed attempts, and their files unless the dataset uses them.
+        """Remove the manifests of committed attempts.
+
+        The files of these attempts are removed, too, except those that the dataset uses.
 
         Args:
             taken: for each attempt, whether it is committed.
@@ -315,7 +320,9 @@ def write_part(
 
 
 class PartWriter(Writer[Any]):
-    """Writer of one part of a dataset, which takes its records one by one and also stores the hashes of their keys.
+    """Writer of one part of a dataset that takes its records one by one.
+
+    The hashes of their keys are stored with the part.
 
     Args:
         destination: destination of the whole dataset.
@@ -457,7 +464,7 @@ class EncodedPiece(NamedTuple):
 
 
 def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
-    """Check the options of a write whose records arrive in no fixed order.
+    """Check the options for writing records that arrive in no fixed order.
 
     Raises:
         OptionError: an option is invalid, or needs a fixed order or a single process.

@@ -161,7 +161,10 @@ class Router:
         return [] if self.ratios is None else list(self.ratios.shares)
 
     def splitting(self, count: int) -> Splitting:
-        """Build the description of the rule for the manifest, as it stands after `count` records."""
+        """Build the splitting rule in the form that the manifest stores.
+
+        It is the rule as it stands after `count` records.
+        """
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
         stratify = BY_FUNCTION if callable(self._stratify) else self._stratify
@@ -170,7 +173,10 @@ class Router:
         return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, strata, rule)
 
     def check_split(self, split: Any) -> None:
-        """Raise `OptionError` unless the caller may name this split for a record."""
+        """Raise `OptionError` if the split that the caller names for a record is not allowed.
+
+        It must be one of those in `splits`, if there are any. With `time`, no split can be named.
+        """
         if self.ratios is not None and split not in self.ratios.shares:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
         if self.in_time is not None:
@@ -295,7 +301,9 @@ def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
 
 
 def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
-    """Build a function that reads an attribute of a record or calls the user's function with it.
+    """Build a function that computes a value for each record.
+
+    The value is an attribute of the record, or the result of the user's function for this record.
 
     Raises:
         OptionError: `source` is neither a function nor the name of an attribute with a single value per record.
@@ -328,7 +336,7 @@ _AT_ONCE = 4  # number of shards to upload at a time; each takes space on the lo
 
 
 def _facts(name: str, path: Path, sha256: str, lengths_sha256: str) -> dict[str, Any]:
-    """Collect those attributes of `ShardInfo` that are known only when a shard is complete."""
+    """Collect the attributes of `ShardInfo` that are unknown until a shard is complete."""
     return {"name": name, "bytes": path.stat().st_size, "sha256": sha256, "lengths_sha256": lengths_sha256}
 
 
@@ -435,7 +443,10 @@ class SplitWriter:
         columns: Sequence[str] | None,
         rows: Sequence[str] | None,
     ) -> None:
-        """Add encoded records, with their lengths, int64 `(records, groups)`, and their CSV lines.
+        """Add encoded records.
+
+        `lengths` contains their lengths, int64 `(records, groups)`. `rows` contains their CSV lines, or is None if
+        there is no CSV.
 
         Raises:
             ShardWriteError: the disk is full or failed.
@@ -505,9 +516,9 @@ class SplitWriter:
         writer.write(data, lengths)
 
     def _close_first(self) -> None:
-        """Close the first open shard.
+        """Close the first shard that is not closed yet.
 
-        A complete shard is closed, because only shards that are still being written should be open.
+        Each shard is closed as soon as it is complete, so that only shards that are still being written are open.
         """
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
@@ -534,7 +545,10 @@ class SplitWriter:
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[dict[str, Any]]:
-        """Give all shards their final names, wait for uploads, and return the names, sizes and digests of the files."""
+        """Give all shards their final names, and wait for uploads.
+
+        The result is the names, sizes and digests of the files.
+        """
         left = self._shards[len(self._sent) :]
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
@@ -599,9 +613,9 @@ _MISSED_BY_GROUPS = (
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that is empty or misses its share.
+    """Log a warning for each split that is empty, or whose proportion of the records is far from its share.
 
-    If strata miss their shares, one more warning is logged for all of them together.
+    If there are strata in which this is so, one more warning is logged for all of them together.
     """
     rule, missing = manifest.splitting, manifest.missed_shares
     why = _MISSED_BY_HASH if rule.groups is None else _MISSED_BY_GROUPS

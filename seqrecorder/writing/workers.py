@@ -119,7 +119,10 @@ _BOTH_SIDES = 2  # only half of a copy can be timed here; pipes and workers take
 
 @attrs.frozen
 class _Chunk:
-    """Chunk for a worker: pickled sources, their positions, the first source to encode, and the future result."""
+    """Chunk of sources for a worker.
+
+    The sources are pickled; the worker begins at the source with the index `start`, and `future` receives its result.
+    """
 
     pickled: bytes
     positions: NDArray[np.int64]
@@ -228,8 +231,8 @@ class _Costs:
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
         """Time the encoding of a chunk, and yield its blocks.
 
-        `pickling` is the time that pickling the chunk takes, in seconds. Unless it is None, copying the blocks is also
-        timed.
+        `pickling` is the number of seconds that it took to pickle the chunk. If it is None, copying is not timed;
+        otherwise, the copying of the blocks is timed, too.
         """
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:

@@ -270,7 +270,7 @@ class Part:
 
 @shows_options
 class Writer(Generic[R]):
-    """Writer of a dataset that takes its records one by one; generic in the record class.
+    """Writer of a dataset that takes its records one by one.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -283,7 +283,8 @@ class Writer(Generic[R]):
     >>> writer.manifest.splits["train"].records
     2
 
-    The complete dataset appears at the destination when the `with` block ends without an error, not before.
+    The complete dataset appears at the destination when the `with` block ends without an error, not before. In type
+    annotations, the record class is the parameter of the writer: `Writer[Sentence]`.
 
     Args:
         destination: directory of the dataset, or a URL for fsspec, such as `s3://bucket/corpus`. For a URL, shards are
@@ -539,9 +540,9 @@ class Writer(Generic[R]):
         self._splitting = splitting
 
     def keep_chunks(self, stored: Sequence[Schema]) -> None:
-        """Prepare for writing stored chunks unchanged.
+        """Treat the records to write as stored chunks, which stay as they are.
 
-        `split` is then not called, and the number of a chunk counts as part of its key.
+        `split` is not called for them, and the number of a chunk counts as part of its key.
 
         This has no effect unless the schema of every dataset has a field for the chunk number.
 

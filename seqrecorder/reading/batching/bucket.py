@@ -46,7 +46,9 @@ PLANNED_RECORDS = 2048
 
 @attrs.frozen(kw_only=True)
 class LengthPlan(ABC):
-    """Plan of a strategy for records of known lengths: their batches, padding, and number of batches.
+    """Plan of a strategy for records of known lengths.
+
+    A plan determines the batches, their padding, and the number of batches.
 
     Attributes:
         in_buckets: whether each batch belongs to one bucket; if so, `apply` permutes the windows of shuffled records.
@@ -102,7 +104,10 @@ class LengthPlan(ABC):
         """
 
     def width(self, lengths: Any) -> Any:
-        """Return the padded length of a batch of these lengths, before rounding up to a multiple."""
+        """Return the padded length of a batch, before it is rounded up to a multiple.
+
+        `lengths` contains the lengths of the records in the batch.
+        """
         return longest_of(lengths)
 
     @property
@@ -299,13 +304,14 @@ def _add_class(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Add a bucket to the best partitions.
 
-    The result is the costs of the new partitions, and the index at which the last bucket of each starts.
+    For each number of shortest lengths, the result is the cost of the new partition, and the index at which its last
+    bucket starts.
 
-    `best[i]` is the cost in padded steps of the `i` shortest lengths. A further bucket of the lengths `i` to `j - 1`
-    costs `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i`
-    does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). The
-    search solves every second `j` first, and then the remaining ones between the solutions of their neighbours, with
-    array operations. This takes O(n log n) comparisons.
+    `best[i]` is the cost, in padded steps, of the best partition of the `i` shortest lengths. A further bucket with the
+    lengths from `i` to `j - 1` costs `(before[j] - before[i]) * distinct[j - 1]`. This cost satisfies the quadrangle
+    inequality, so the best `i` does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle
+    inequalities", 1980). Therefore, every second `j` is solved first. For each `j` in between, the solutions of its two
+    neighbours then limit the range to search. Array operations are used, and there are O(n log n) comparisons.
     """
     n = len(distinct)
     cost = best.copy()
@@ -364,7 +370,8 @@ class BucketPlan(LengthPlan):
     def turns(self, windows: Any, number: Any) -> Any:
         """Prepare the windows of an epoch for `apply`.
 
-        With `one_by_one`, the records are already divided into batches here, one record at a time.
+        With `one_by_one`, the result is not windows but whole batches: each record is put into the batch of its bucket
+        here.
         """
         import tensorflow as tf
 
@@ -418,7 +425,10 @@ class BucketPlan(LengthPlan):
         return int(sizes[largest]), max(1, int(lengths.values[largest]))
 
     def width(self, lengths: Any) -> Any:
-        """Return the padded length of a batch of these lengths, before rounding up to a multiple."""
+        """Return the padded length of a batch, before it is rounded up to a multiple.
+
+        `lengths` contains the lengths of the records in the batch.
+        """
         import tensorflow as tf
 
         longest = super().width(lengths)
@@ -901,7 +911,10 @@ def order_of(keys: Any) -> tuple[Any, Any]:
 
 
 def rows_of(starts: Any, sizes: Any) -> Any:
-    """Concatenate the ranges from `start` to `start + size`, int64."""
+    """Concatenate ranges of integers.
+
+    Range `i` begins at `starts[i]` and contains `sizes[i]` numbers. The result is int64.
+    """
     import tensorflow as tf
 
     return tf.ragged.range(starts, starts + sizes).flat_values

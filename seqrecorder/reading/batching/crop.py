@@ -41,9 +41,9 @@ class Crop(PaddedBatches):
     [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
 
     Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
-    `read`, even if records are not shuffled. All feature lists of one alignment group are cropped alike; lists of other
-    groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside the crop are
-    not decoded.
+    `read`, even if records are not shuffled. All feature lists of one alignment group are cropped alike. The lists of
+    other groups are not cropped, but padded to the longest list in the batch. If the lengths are stored, images and
+    buffers outside the crop are not decoded.
 
     In addition to the fields, batches contain `crop_start`, the first step of each crop, int64 `(B,)`.
 
@@ -150,10 +150,10 @@ class Crop(PaddedBatches):
     def _batches(self, feed: Feed, group: str, parse: Callable[..., Any] | None = None) -> Any:
         """Batch the records, and draw where their crops start.
 
-        The elements are the records, their lengths, and the starts of their crops, `[b]` each.
+        Without `parse`, the elements are the records, their lengths, and the starts of their crops, `[b]` each.
 
-        If `parse` is given, it makes crops from these, and each record is cropped before its batch is complete, so that
-        long records are in memory one at a time.
+        With `parse`, the elements are batches of the crops that it makes from these three. Each record is then cropped
+        before its batch is complete, so that long records are in memory one at a time.
         """
         import tensorflow as tf
 

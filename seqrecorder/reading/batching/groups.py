@@ -41,8 +41,9 @@ class Groups(PaddedBatches):
 
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
     The number of batches is therefore known: it is the largest number that is possible without repeating a record in an
-    epoch. Records are left out if their value has fewer than `each` records, if they are a remainder of fewer than
-    `each`, or if too few other values are left to fill a batch. A warning and `seqrecorder.plan` report their number.
+    epoch. A value with fewer than `each` records is left out. If the number of its records is not a multiple of `each`,
+    the remainder is left out, and so are records if too few other values are left to fill a batch with them. A warning
+    and `seqrecorder.plan` report how many records are left out.
     If a value has more records than fit, the records to use are spread over the epoch; with shuffling, they differ in
     each epoch.
 
@@ -153,10 +154,11 @@ class Groups(PaddedBatches):
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
         """Choose values for the batches that can be filled now.
 
-        The result is the chosen values, and `left` and `done` after these batches.
+        The result is the chosen values, and the updated `left` and `done`.
 
-        The values with the most batches left go first; ties are broken at random. If every remaining batch needs a
-        value that is not ready, no further batch is chosen for now, so that all batches can be filled in the end.
+        The values with the most batches left go first; ties are broken at random. If all remaining batches need a
+        certain value, and too few of its records are waiting, no further batch is chosen for now. Otherwise, some
+        batches could not be filled in the end.
 
         Args:
             ready: int64, `(values,)`: number of batches for which enough records of each value are waiting.
@@ -200,7 +202,9 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Compute the largest possible number of batches, and how many of them contain each value.
+    """Compute the largest possible number of batches.
+
+    The result is this number, and for each value the number of batches that contain it.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))

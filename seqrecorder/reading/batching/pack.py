@@ -524,10 +524,11 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:
     """Rank the rows in the order in which they are emitted.
 
-    The result is, for each segment, the rank of its row; and the number of rows to emit now.
+    The result is the rank of the row of each segment, and the number of rows to emit now.
 
-    Only whole batches are emitted. Rows with leftover segments come first, so that no segment waits for long, and then
-    the fullest rows. All remaining rows come last.
+    Until the end of the epoch, only whole batches are emitted. Rows with leftover segments are chosen first, so that no
+    segment waits for long, and then the fullest rows. The chosen rows have the lowest ranks, in the order that `key`
+    determines.
 
     Args:
         row: int64, `(n,)`: row of each segment.

@@ -129,8 +129,8 @@ class Pad(PaddedBatches):
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
         """Apply the options `empty`, `length` and `too_long` to a feed.
 
-        The result is the fixed length of each group, and the feed of the remaining records. Without `length`, no group
-        has a fixed length.
+        The result is a mapping from alignment group to its fixed length, and the changed feed. Without `length`, the
+        mapping is empty.
         """
         targets: dict[str, int] = {}
         feed = feed.leave_out_empty() if self.empty == "drop" else feed

@@ -63,7 +63,10 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
 
 
 def advise_dropping(schema: Schema, names: Collection[str]) -> str:
-    """Write advice on how to leave fields out, by an option of `read` or in the elements passed to `batch`."""
+    """Write advice on how to leave fields out.
+
+    The advice names an option of `read`. For elements passed to `batch`, it is to drop the fields in `map` first.
+    """
     rest = [field.name for field in schema.fields if field.name not in names and field.feature not in NUMBERS]
     return "drop it in `.map()` first" if schema.name == ELEMENTS else f"leave it out: fields={rest}"
 
@@ -71,7 +74,7 @@ def advise_dropping(schema: Schema, names: Collection[str]) -> str:
 def lists_to_cut(schema: Schema, *, several: bool = False) -> list[str]:
     """List the feature lists that are neither sparse nor ragged.
 
-    Unless `several` is true, only those that are aligned with the first of them are listed.
+    Unless `several` is true, the result is limited to the first of them and the lists that are aligned with it.
     """
     lists = [field for field in schema.fields if field.is_list and field.sparse is None and not field.is_ragged]
     return [field.name for field in lists if several or field.group == lists[0].group]

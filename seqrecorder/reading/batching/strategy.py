@@ -155,7 +155,10 @@ class Feed:
         return None if lengths is None else LengthCounts.of(lengths)
 
     def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
-        """Return a feed that applies one more crop, to one or several groups."""
+        """Return a feed that crops records once more.
+
+        The crop applies to each group of `group`, in addition to the crops that the feed has already.
+        """
         crops = dict(self.options.crops)
         for name in groups_of(group):
             crops[name] = (*crops.get(name, ()), steps)
@@ -231,7 +234,10 @@ class Feed:
             raise nothing_comes(self, "no steps")
 
     def count_left_out(self, count: int, reason: str) -> None:
-        """Store the number of records left out for a reason in `left_out`, and log it once."""
+        """Report that some records are left out.
+
+        Their number is stored in `left_out` under the reason, and logged once.
+        """
         if count:
             self.left_out[reason] = count
             log_once(f"{self.origin.where}: {number_of(count, 'record')} left out: {reason}")
@@ -239,8 +245,8 @@ class Feed:
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
         """Stream the windows of all epochs for planning; see `stream` for the arguments.
 
-        Small windows are prefetched. The end of an epoch is also an element (see `in_turns`), so the first window of
-        the next epoch is read while the end of the epoch is planned.
+        Small windows are prefetched. The end of each epoch has an element of its own (see `in_turns`). So the first
+        window of the next epoch is read while the end of the epoch is planned.
         """
         turns = self.stream(transform, **options)
         size = max(self.options.shuffle, WINDOW) * self.origin.mean_bytes
@@ -263,7 +269,7 @@ def log_once(message: str) -> None:
 
 
 def nothing_comes(feed: Feed, reason: str) -> OptionError:
-    """Build the error for an epoch that is empty because all records are left out."""
+    """Build the error for an epoch without batches, all of whose records are left out."""
     return OptionError(
         f"{feed.origin.where}: expected an epoch of a batch or more, got an empty one: its records are all left out "
         f"({reason}); loosen the limits, or the options of the strategy"
@@ -298,7 +304,9 @@ def shape_of(lengths: Any, width: Any) -> Any:
 
 @attrs.frozen
 class Carried:
-    """Description of the tensors that a strategy adds to its elements, in addition to fields and lengths.
+    """Description of the tensors that a strategy adds to elements.
+
+    The fields and their lengths do not count as added.
 
     Attributes:
         names: mapping from added tensor to its source field; None for a tensor without one.

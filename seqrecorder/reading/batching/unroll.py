@@ -101,7 +101,7 @@ class Unroll(Strategy):
     def read(self, feed: Feed) -> Batches:
         """Read batches of segments.
 
-        In an empty slot, the sample weight of a context target is 0.
+        If a slot is empty, context targets in it have the sample weight 0.
 
         Raises:
             OptionError: a field cannot be cut.

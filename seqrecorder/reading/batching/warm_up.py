@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
-    """Build the warm-up batch: a `tf.data.Dataset` with one element of zeros or empty text and sample weights of 0.
+    """Build the warm-up batch.
+
+    It is a `tf.data.Dataset` of one element, which contains zeros or empty text, and sample weights of 0.
 
     Args:
         feed: records whose batches the warm-up batch imitates.

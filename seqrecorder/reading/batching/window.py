@@ -179,7 +179,7 @@ class Window(Strategy):
     def _offset(self) -> int:
         """Number of steps from the start of a window to its horizon.
 
-        Without a horizon, it is the number of steps to the first step that the previous window does not contain.
+        Without a horizon, the first step that the previous window does not contain takes its place.
         """
         if self.horizon:
             return (self.length + self.gap) * self.stride
@@ -193,7 +193,10 @@ class Window(Strategy):
         return xp.maximum(xp.minimum(self.room(lengths), 0), least)
 
     def _stop(self, lengths: Any, spans: Any, xp: Any) -> Any:
-        """Return the step before which the windows of each record must start; see `counts` for the arguments."""
+        """Compute the end of the range of steps at which the windows of each record may start.
+
+        The end is not part of the range; see `counts` for the arguments.
+        """
         endless = xp.where(spans[:, 1] < lengths, spans[:, 1], _FAR) if self.future else spans[:, 1]
         return endless - self._offset
 
@@ -343,8 +346,8 @@ class Window(Strategy):
     def _locate(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
         """Locate the windows in their records.
 
-        The result is the record of each window, int64 `(m,)`, and pairs of its index in the record and its first step,
-        int64 `(m, 2)`.
+        The first result is the record of each window, int64 `(m,)`. The second is int64 `(m, 2)`: the index of each
+        window in its record, and the first step of the window.
         """
         import tensorflow as tf
 

@@ -104,9 +104,9 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """True if all steps of a feature list seem to be stored as a single step.
+        """True if all steps of a feature list seem to be stored together, as one step.
 
-        This is assumed if no record has more than one step, and the number of values in it is not always 1.
+        This is assumed if no record has more than one step, and steps do not always consist of one value.
         """
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
@@ -145,7 +145,10 @@ class _Tally:
     counts: set[int] = attrs.field(factory=set)
 
     def add_steps(self, data: bytes, start: int, stop: int) -> tuple[int, int]:
-        """Add the steps of a feature list, and return the number of steps and the number of values."""
+        """Add the steps of a feature list to the statistics.
+
+        The result is the number of steps, and the number of values in all steps.
+        """
         for kind, step in _SINGLE.items():
             steps = step.findall(data, start, stop)
             if sum(map(len, steps)) == stop - start > 0:
