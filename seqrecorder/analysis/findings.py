@@ -73,7 +73,11 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Compute the distance between the values of a field in two splits, or return None if a split has no values."""
+    """Compute the distance between the values of a field in two splits.
+
+    If `coded` is true, the values are compared as codes; otherwise, they are compared as numbers. The result is None if
+    a split has no values, or if texts would have to be compared as numbers.
+    """
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -122,10 +126,10 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the square root of the Jensen-Shannon divergence, in bits, between two frequency distributions.
+    """Compute the distance between the frequencies of codes in two splits.
 
-    `one` and `other` map each code to its count; `n` and `m` are the numbers of records in the two splits (see
-    `numbers_distance`).
+    The distance is the square root of the Jensen-Shannon divergence, in bits. `one` and `other` map each code to its
+    count. `n` and `m` are the numbers of records in the two splits (see `numbers_distance`).
     """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
@@ -264,7 +268,10 @@ class Finding:
 
 
 def find(facts: Survey) -> tuple[Finding, ...]:
-    """Apply all rules; return the findings, the most serious first."""
+    """Apply all rules to the facts of a survey.
+
+    The result contains the findings, the most serious first.
+    """
     every = [*_damage(facts), *_leaks(facts)]
     if facts.stats is not None:
         rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
@@ -335,10 +342,10 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find fields whose values are almost separate, or entirely separate, in two splits.
+    """Find fields whose values hardly overlap, or do not overlap at all, between two splits.
 
-    These are times that overlap slightly, groups of which the splits share at most half, and fields for which the
-    splits share no values.
+    There are three cases: the times of two splits overlap slightly, two splits share at most half of the codes of a
+    field, or they share none of them. Codes are texts, whole numbers or bools.
     """
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:

@@ -30,7 +30,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @attrs.define(eq=False, repr=False)
 class Distribution:
-    """Frequencies of finite numbers: of each value, or of buckets once there are too many distinct values.
+    """Frequencies of finite numbers.
+
+    Each distinct value has a count of its own. If there are more than `limit` distinct values, they are sorted into
+    buckets, and each bucket has a count.
 
     >>> import numpy as np
     >>> counts = Distribution(limit=100)
@@ -93,7 +96,10 @@ class Distribution:
             self._count_buckets(np.zeros(_BUCKETS, np.int64))
 
     def _added_to(self, every: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the counts in place to `every`, which holds the counts of all buckets."""
+        """Add the counts to the array `every`, and return it.
+
+        The array contains one count for each possible bucket.
+        """
         if self.values is None:
             every[self.buckets] += self.counts
         else:
@@ -101,9 +107,9 @@ class Distribution:
         return every
 
     def _count_buckets(self, every: NDArray[np.int64]) -> None:
-        """Count buckets instead of values from now on.
+        """Count buckets from now on, and no longer values.
 
-        `every` holds further counts of all buckets, which are added.
+        `every` contains additional counts, one for each possible bucket, which are included.
         """
         every = self._added_to(every)
         filled = np.flatnonzero(every != 0)
@@ -154,7 +160,10 @@ class Distribution:
             return np.where(part > 0, low * (1 - part) + high * part, low)[()]
 
     def top(self, count: int) -> list[tuple[Any, int]]:
-        """Return the most frequent values with their counts, or an empty list beyond the limit."""
+        """Return the most frequent values with their counts.
+
+        The list is empty if there are more distinct values than `limit`.
+        """
         if self.values is None:
             return []
         order = np.argsort(-self.counts, kind="stable")[:count]
@@ -164,8 +173,8 @@ class Distribution:
 def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
     """Map values to the numbers of their buckets.
 
-    The number of a bucket is the upper 16 bits of the nearest float32, changed so that buckets sort in the same order
-    as values.
+    A value is rounded to float32, and its bucket is given by the upper 16 bits of the result. Bits are then flipped so
+    that the numbers of buckets are in the same order as the values.
     """
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
@@ -181,7 +190,7 @@ def _keys_of(buckets: NDArray[np.uint16]) -> NDArray[np.uint32]:
 
 
 def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Count distinct values; return them ascending, with their counts."""
+    """Return the distinct values, in ascending order, and their counts."""
     if values.size and values.dtype.kind in "iu":
         least, most = int(values.min()), int(values.max())
         if most - least < max(1 << 16, 2 * values.size):  # narrow range: bincount is many times faster than sorting
@@ -198,7 +207,9 @@ _LONGEST, _SHOWN = 256, 48  # texts of more than 256 characters are counted by t
 
 @attrs.define(eq=False, repr=False)
 class Tally:
-    """Frequencies of texts or other values; beyond a limit, rare values are dropped.
+    """Frequencies of texts or other values.
+
+    If there are more than `limit` distinct values, rare ones are dropped.
 
     Attributes:
         limit: maximum number of distinct values to keep; None for all.
@@ -226,7 +237,10 @@ class Tally:
             self.error += least
 
     def top(self, count: int | None = None) -> list[tuple[Any, int]]:
-        """Return the most frequent values with their counts; ties are broken by the order of the values."""
+        """Return the most frequent values with their counts.
+
+        Ties are broken by the order of the values.
+        """
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
@@ -380,7 +394,10 @@ def _between(low: float, high: float, count: int) -> Any:
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Compute the share of values in each bin; the first and last bin include all values beyond the edges."""
+    """Compute the share of values in each bin.
+
+    The first bin also includes all smaller values, and the last bin all larger ones.
+    """
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)

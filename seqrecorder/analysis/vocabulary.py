@@ -43,8 +43,8 @@ def count_tokens(
 ) -> tuple[list[tuple[Any, int]], int]:
     """Count the tokens of a source.
 
-    The result is a list of pairs of token and count, the most frequent first, and the total count. Ties are broken by
-    the order of the tokens.
+    The first result is a list of pairs `(token, count)`, the most frequent token first. Ties are broken by the order of
+    the tokens. The second result is the total number of tokens.
 
     Args:
         source: dataset, selection, or mapping from names to selections; or, without `field`, tokens or sequences of
