@@ -199,9 +199,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     replayed up to their position. Unless Keras' backend is TensorFlow, all iterators are replayed.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
-    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Random states of
-    Python, numpy and stateful operations in `map` are not saved either, nor, on PyTorch, those of `Dropout` without
-    `seed=`. `Resume` can be anywhere in the list of callbacks.
+    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` can be
+    anywhere in the list of callbacks.
+
+    Some random states are not saved either: those of Python, of numpy, of stateful operations in `map` and, on PyTorch,
+    of `Dropout` layers without `seed=`.
 
     Args:
         directory: directory (not a URL) for the states of this `fit` only; it is created if missing.
@@ -294,7 +296,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def _follow(self, iterator: Any) -> bool:
         """Remember the iterator that Keras uses now.
 
-        The result is True if it is a new one. In this case, no batches have been taken from it yet.
+        The result is True if the iterator is new. No batches have been taken from a new iterator yet.
         """
         if iterator is self._iterator:
             return False
