@@ -57,9 +57,9 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """Tensor that decides whether an element is enqueued, as a list of one tensor.
+        """Tensors that decide whether an element is enqueued.
 
-        The list is empty if every element is enqueued.
+        The list contains one tensor, or none if every element is enqueued.
         """
         return [] if self.keep is None else [self.keep[0]]
 
@@ -227,9 +227,10 @@ class Runners:
 
 
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
-    """Remove the queue runners of lifted queues, whose threads would consume records of the dataset.
+    """Remove the queue runners of lifted queues.
 
-    A queue with other users keeps its runner, which reads the same files a second time.
+    Otherwise, their threads would consume records of the dataset. A queue with other users keeps its runner, which
+    reads the same files a second time.
 
     Args:
         graph: the graph of the queues.
@@ -362,7 +363,10 @@ def is_pull(op: Any) -> bool:
 
 
 def back_from(ops: Iterable[Any]) -> Iterator[Any]:
-    """Yield operations and all their dependencies, up to and including the pulls."""
+    """Yield operations and all operations on which they depend.
+
+    The search ends at the pulls, which are also yielded.
+    """
     waiting = [*ops]
     seen = {*waiting}
     while waiting:

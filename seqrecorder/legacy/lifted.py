@@ -71,7 +71,7 @@ class Recipe:
 
     @property
     def dropped(self) -> int:
-        """Maximum number of examples that all buckets together drop at the end."""
+        """Maximum number of examples that are dropped at the end, summed over all buckets."""
         return 0 if self.smaller else sum(self.sizes) - len(self.sizes)
 
 

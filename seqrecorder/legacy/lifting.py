@@ -222,7 +222,11 @@ def trace(
 
 
 def _check_seeds(graph: Any, outside: int) -> None:
-    """Raise `LiftError` if the graph has random operations, because it lacks the global seed that they depend on."""
+    """Raise `LiftError` if the graph has random operations.
+
+    This check is needed if a global seed was set outside of the lifted function. Random operations depend on this seed,
+    but it does not apply to the graph of the function.
+    """
     for op in graph.get_operations():
         if seeds(op) is not None:
             raise LiftError(

@@ -95,7 +95,9 @@ def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool
 
 
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that a shared queue has the same elements in each iteration, because each user iterates over it separately.
+    """Check that a shared queue has the same elements in each iteration.
+
+    This is necessary because each user of the queue iterates over it separately.
 
     Raises:
         LiftError: a stateful operation decides which elements are kept.

@@ -163,9 +163,10 @@ def _split(text: Any, last: Any) -> tuple[Any, Any]:
 
 
 def _blocks_of(path: Any, size: int) -> Any:
-    """Build a dataset of the blocks of a file, each of `size` bytes, except that the last may be smaller.
+    """Build a dataset of the blocks of a file.
 
-    Elements are `(block, False)`, followed by the end marker `("", True)`.
+    Each block has `size` bytes, but the last one may be smaller. Elements are `(block, False)`, followed by the end
+    marker `("", True)`.
     """
     import tensorflow as tf
 

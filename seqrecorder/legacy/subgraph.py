@@ -206,7 +206,7 @@ def tensors_of(target: Any) -> tuple[Any, ...]:
 
 
 def slot_of_take(op: Any) -> Any:
-    """Return the pulled tensor behind an operation that restores sparse tensors.
+    """Find the pulled tensor that an operation converts back to sparse tensors.
 
     The tensor contains the sparse tensors in serialized form. The operation is one of a section's `takes`.
     """
@@ -339,10 +339,10 @@ class State:
         self._resources: dict[str, Any] = {}
 
     def value(self, op: Any) -> Any:
-        """Return the tensor of the new graph that replaces the first output of an operation in `cut`.
+        """Return the tensor that represents an operation of the old graph in the new graph.
 
-        Placeholders, and variables that are read, become constants. Tables, and variables used by a gather, become
-        resources.
+        The operation is in `cut`, and the tensor replaces its first output. Placeholders, and variables that are read,
+        become constants. Tables, and variables used by a gather, become resources.
         """
         import tensorflow as tf
 
@@ -356,7 +356,10 @@ class State:
         return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
     def limit(self, section: Section) -> int | None:
-        """Return the number of runs that the epoch counters of a section allow, or None if there are no counters."""
+        """Compute the maximum number of runs of a section, as limited by its epoch counters.
+
+        The result is None if the section has no epoch counters.
+        """
         counted = {op: int(self._initial(through_identities(op.inputs[0]).op)) for op in section.limits}
         return min((max(0, int(op.get_attr("limit")) - first) for op, first in counted.items()), default=None)
 
@@ -416,7 +419,10 @@ class State:
             return table
 
     def _run(self, fetch: Any, op: Any) -> Any:
-        """Initialise the variable or table of an operation, and evaluate `fetch`."""
+        """Evaluate `fetch` after a variable or table has been initialised.
+
+        `op` is the variable or table, or an operation that reads it.
+        """
         import tensorflow as tf
 
         if self._session is None:

@@ -104,7 +104,7 @@ def batch_sequences_with_states(
 
 
 def _check(key: Any, length: Any, sequences: Any) -> None:
-    """Assert that an example has at least one step, and sequences of the declared length."""
+    """Assert that an example has at least one step, and that its sequences have the declared length."""
     import tensorflow as tf
 
     counts = [tf.shape(sequence, tf.int64)[0] for sequence in sequences]
@@ -186,7 +186,9 @@ class NextQueuedSequenceBatch:
         return state
 
     def save_state(self, state_name: str, value: Any, name: str | None = None) -> Any:
-        """Return an operation that saves the state after each segment, to be run in each step.
+        """Return an operation that saves the state at the end of each segment.
+
+        Run the operation in each step.
 
         Raises:
             KeyError: no initial state has that name.
@@ -202,7 +204,7 @@ class NextQueuedSequenceBatch:
 class _States:
     """Saved values of one state.
 
-    Each value is saved under the key of the segment that starts with it.
+    The value at the end of a segment is saved under the key of the next segment, which starts with it.
     """
 
     def __init__(self, name: str) -> None:

@@ -188,10 +188,10 @@ class Module:
         return function
 
     def _declare_shapes(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
-        """Declare the static shapes that a function loses.
+        """Declare the static shapes that are lost in a printed function.
 
-        The function is traced on the elements of the dataset in `variable`. An output whose shape is less precise than
-        the one in `shapes` gets a `tf.ensure_shape`.
+        To find its static shapes, the function is traced on the elements of the dataset in `variable`. An output whose
+        shape is less precise than the one in `shapes` gets a `tf.ensure_shape`.
         """
         import tensorflow as tf
 
@@ -209,11 +209,14 @@ class Module:
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
 
     def redefine(self, function: Function) -> None:
-        """Run the definition of a function again after a change."""
+        """Run the source of a function again, after the function has been changed."""
         self._run("\n".join(function.source()))
 
     def free(self, base: str) -> str:
-        """Return a name that no constant or function has yet, numbered if needed."""
+        """Return a name that no constant or function has yet.
+
+        The name is `base`, followed by a number if necessary.
+        """
         taken = {*self.names, *(function.name for function in self.functions)}
         return next(name for name in numbered(base) if name not in taken)
 
@@ -253,7 +256,10 @@ class Module:
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
-        """Map the suffix of each data file of the module to its contents."""
+        """Return the contents of the module's data files.
+
+        The result maps the suffix of each file to its contents.
+        """
         if not self.arrays:
             return {}
         buffer = io.BytesIO()

@@ -195,7 +195,10 @@ def dataset_run(dataset: Any, most: int) -> Run:
 
 
 def _find_sparse(leaves: Sequence[Any]) -> tuple[int, ...]:
-    """Find the positions of sparse tensors in the flat list of all tensors and components."""
+    """Find the positions at which the sparse tensors of a batch begin.
+
+    A batch is a flat list of arrays, which contains a separate array for each component of a sparse tensor.
+    """
     import tensorflow as tf
 
     tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
@@ -434,8 +437,8 @@ def _sizes(run: Run) -> list[int]:
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of all batches of a run, without padding.
 
-    Each row comes with the position of its first tensor in the batch, which tells the rows of independent pipelines
-    apart.
+    If a run contains several independent pipelines, each of them has its own rows. Each row therefore comes with a
+    number that identifies its pipeline: the position of the first tensor of the row in the batch.
     """
     for batch in run.batches:
         columns = run.columns(batch)
