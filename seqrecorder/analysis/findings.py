@@ -117,8 +117,8 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
 def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
     """Compute the Kolmogorov-Smirnov distance between two normal distributions.
 
-    Their means are those of `one` and `other`. Both have the same standard deviation, which is pooled from `one` and
-    `other`.
+    `one` and `other` provide their means. Both distributions have the same standard deviation: the square root of the
+    average of the two variances.
     """
     apart = abs(float(one.mean[channel] - other.mean[channel]))
     spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
@@ -148,7 +148,10 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field looks like a label: few distinct values, most of which occur in several splits."""
+    """Check whether a field looks like a label.
+
+    A label is a code with few distinct values. Each pair of splits has more than half of these values in common.
+    """
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
@@ -164,8 +167,9 @@ def is_code(stats: FieldStats) -> bool:
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
     """Find pairs of splits that have few values of a field in common.
 
-    The split with fewer distinct values shares at most half of them with the other split. Each tuple consists of the
-    names of the two splits, the values that they share, and the number of distinct values in the split that has fewer.
+    At most half of the distinct values in one of the splits also occur in the other. This is measured in the split that
+    has fewer distinct values. Each result consists of the names of the two splits, the values that they share, and the
+    number of distinct values in the split that has fewer.
     """
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []

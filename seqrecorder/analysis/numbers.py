@@ -128,10 +128,10 @@ class Distribution:
         return middles, self.counts
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the smallest value, the largest value and the count of each bucket, in ascending order.
+        """Return the smallest value, the largest value and the count of each bucket.
 
-        The result is only valid if there are more distinct values than `limit`, so that buckets are counted instead of
-        values.
+        Buckets are in ascending order. The result is only valid if there are more distinct values than `limit`, and
+        buckets are therefore counted.
         """
         keys = _keys_of(self.buckets)
         ends = np.stack([keys, keys + 1]) << 16
@@ -366,7 +366,10 @@ _GROUPED = 1e4  # numbers of at least this size are shown with an exponent inste
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the share of values up to each point, assuming an even spread within buckets."""
+    """Compute the share of values up to each point.
+
+    Inside a bucket, values are assumed to be spread evenly.
+    """
     total = max(1, distribution.total)
     if distribution.values is not None:
         ends = np.concatenate([[0], np.cumsum(distribution.counts)])
@@ -519,7 +522,10 @@ class Numbers:
             self._merge_moments(count, mean + rest, squares)
 
     def _real(self, block: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return the mask of finite numbers, or None if all are finite."""
+        """Return a mask of the finite numbers.
+
+        The result is None if all numbers are finite.
+        """
         if self.dtype.kind in "mM":
             real = block != np.iinfo(np.int64).min  # the value of NaT
         elif block.dtype.kind != "f":

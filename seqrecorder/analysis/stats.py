@@ -446,7 +446,8 @@ class FieldStats:
     def _center_and_scale(self, other: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
         """Compute the mean and the scale of each channel.
 
-        For a channel without finite values, those in `other` are used. If `other` is None, such a channel is an error.
+        If a channel has no finite values, its mean and scale are those in `other`. If `other` is None, an error is
+        raised.
         """
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")

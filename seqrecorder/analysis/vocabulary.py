@@ -189,7 +189,10 @@ def _bucket(values: Any, buckets: int) -> Any:
 
 
 def _keys(values: Any) -> Any:
-    """Map tokens to integers for the search: texts to their hashes, and numbers to themselves."""
+    """Map tokens to integers that can be looked up in a sorted table.
+
+    Texts are mapped to their hashes, and numbers to themselves.
+    """
     import tensorflow as tf
 
     return tf.strings.to_hash_bucket_fast(values, _KEYS) if values.dtype == tf.string else values
