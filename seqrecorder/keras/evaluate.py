@@ -135,7 +135,7 @@ def _in_order(part: Any, names: list[str]) -> list[Any]:
 
 
 def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, tuple[Any, Any, Any]]:
-    """Map the name of each output to its values, its target and its sample weights."""
+    """Map the name of each output to a tuple of its values, its target and its sample weights."""
     if isinstance(outputs, Mapping):
         names = list(outputs)
     else:

@@ -191,10 +191,10 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Find the names of the values that identify the pieces of a record.
+    """Find the values of a batch that identify the pieces of a record.
 
     The first result maps each alignment group to the name of its lengths or, in packed rows, of its segment numbers.
-    The second result lists the names of the values that order the pieces.
+    The second result lists the names of the values that say in which order the pieces follow each other.
     """
     if isinstance(batch, Pack):
         ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
@@ -205,7 +205,10 @@ def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
 
 
 def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...]) -> Any:
-    """Select the real steps of one record in a batch, or of one segment in a packed row."""
+    """Select the real steps of a record in a batch.
+
+    In packed batches, `position` consists of a row and a segment, and the steps of this segment are selected.
+    """
     row, own = values[position[0]], real[position[0]]
     return row[: int(own)] if len(position) == 1 else row[np.repeat(own == position[1] + 1, len(row) // len(own))]
 
@@ -424,7 +427,10 @@ _OF_ORDER = ("shuffle", "seed", "epoch", "deterministic")
 
 
 def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:
-    """List the positions of all selected records, including records without windows."""
+    """List the positions of all selected records.
+
+    This includes records without windows.
+    """
     chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
     positions, records = sorted(indices), read(path, split, index_name=_INDEX, **chosen)
     if int(records.cardinality()) == len(positions):
