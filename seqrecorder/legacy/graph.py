@@ -276,7 +276,7 @@ def filled_while_read(queue: Any) -> LiftError:
 
 
 def _advice(queue: Any) -> str:
-    """Format the advice for a queue that Python code fills."""
+    """Format advice on how to lift a queue that Python code fills."""
     return (
         f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
         "(tf.data.Dataset.from_generator, from_tensor_slices)"
@@ -295,9 +295,9 @@ _Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
 
 
 def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
-    """List the enqueues into a queue that an operation triggers, each as `(components, many, keep)`.
+    """List the enqueues into a queue that an operation triggers.
 
-    The second result lists the other operations that it triggers.
+    Each of them is a tuple `(components, many, keep)`. The second result lists the other operations that are triggered.
     """
     puts: list[_Enqueue] = []
     after: list[Any] = []

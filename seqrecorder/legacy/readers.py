@@ -33,7 +33,9 @@ _LANES = 4
 
 
 def numbered(times: Any, seeds: tuple[int, int]) -> Any:
-    """Pair each run number with the seeds of a random operation: `(run, seeds)`.
+    """Pair each run number with the seeds of a random operation.
+
+    Elements of the resulting dataset are `(run, seeds)`.
 
     Args:
         times: a `tf.data.Dataset` of int64 scalars, from 0.
@@ -73,7 +75,10 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
 
 
 def _after_swaps(here: Any, other: Any) -> Any:
-    """Apply the swaps `(here[i], other[i])` in order, and return the resulting permutation."""
+    """Compute the permutation that results from a series of swaps.
+
+    Step i swaps the values at the positions `here[i]` and `other[i]`.
+    """
     import tensorflow as tf
 
     count = tf.size(here, tf.int64)

@@ -194,7 +194,10 @@ def are_apart(sections: Sequence[Section]) -> bool:
 
 
 def _is_in_state(op: Any, feed: Container[str]) -> bool:
-    """Check whether the output of an operation is part of the state of the graph."""
+    """Check whether the output of an operation is part of the state of the graph.
+
+    The state consists of variables, tables, and the placeholders that are fed.
+    """
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES
@@ -439,9 +442,9 @@ class State:
             raise LiftError(text, advice=advice, op=op.name) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run the initialisers of a variable or table once, after the initialisers that they depend on.
+        """Run the initialisers of a variable or table, unless they have already run.
 
-        A second run would draw new random values.
+        A second run would draw new random values. If the initialisers depend on others, these are run first.
         """
         if op.name in self._done:
             return

@@ -152,7 +152,7 @@ class Translation:
     def _repeat(self, section: Section, times: Any) -> Any:
         """Build the dataset of a section that pulls from no source.
 
-        The dataset has one element for each element of `times`: a tuple of the results of the section.
+        The section runs once for each element of `times`. Its results are one element of the dataset, as a tuple.
         """
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
@@ -245,7 +245,7 @@ class Translation:
     def _read(self, pulls: Sequence[Any], user: str) -> Any:
         """Build the dataset of the elements that read operations return.
 
-        With several readers, each element is a pair of the index of its file and the element itself.
+        With several readers, each element is a pair. It consists of the index of the file, and of what was read.
         """
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)

@@ -33,8 +33,8 @@ def batch_sequences_with_states(
 ) -> NextQueuedSequenceBatch:
     """Batch segments of `num_unroll` steps, as `tf.contrib.training.batch_sequences_with_states` did.
 
-    The segments of an example are in consecutive batches, but not always in the same row: rows are in the order of the
-    examples, and when an example ends, the next one is added as the last row.
+    The segments of an example are in consecutive batches, but not always in the same row. Rows are in the order of the
+    examples. When an example ends, the rows below it move up, and the next example is added as the last row.
 
     Args:
         input_key: string scalar, the key of the example.
@@ -172,7 +172,10 @@ class NextQueuedSequenceBatch:
         return tf.shape(self.key)[0]
 
     def state(self, state_name: str) -> Any:
-        """Return the state before each segment: the initial state, or the state saved after the previous segment.
+        """Return the state before each segment.
+
+        For the first segment of an example, this is the initial state. For other segments, it is the state that was
+        saved after the previous one.
 
         Raises:
             KeyError: no initial state has that name.

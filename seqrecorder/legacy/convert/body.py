@@ -82,7 +82,10 @@ _RESERVED = frozenset({"tf", "sr", "np", "dataset", "files", "batch_size", "num_
 
 
 class Infix(str):
-    """Expression with a binary operator, whose precedence is `level`."""
+    """Expression with a binary operator.
+
+    `level` is the precedence of the operator.
+    """
 
     __slots__ = ("level",)
     level: int
@@ -174,7 +177,7 @@ class Body:
     def named(self, results: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
         """Replace the numbers of values by variable names from the script.
 
-        A name is used again for another value once its previous value is no longer needed.
+        When a value is no longer needed, its name may be used for another one.
 
         Args:
             results: the expressions that the function returns.
@@ -358,7 +361,11 @@ class Body:
         return self._names[int(mark[1])] if mark else identifier(text.rpartition("[")[2])
 
     def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
-        """Bind tensors to an expression: inline if it is short and used once, otherwise by assignment."""
+        """Bind tensors to an expression.
+
+        An expression that merely refers to a variable, or that is short and used once, is inserted where the tensor is
+        used. Other expressions are assigned to variables.
+        """
         line = line_of(tensors[0].op)
         if len(tensors) == 1:
             [tensor] = tensors

@@ -331,13 +331,16 @@ class _Printed:
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
     def frame(self) -> tuple[object, ...]:
-        """Build a key that is the same for modules that differ only in the constants of `inputs`."""
+        """Build a key that is equal for modules that differ only in the constants of `inputs`."""
         others = {n: text for n, text in self.definitions.items() if n not in {"inputs", *self.defaults.values()}}
         lines = re.sub(r"Constant\(value=[^()]*\)", "Constant()", "\n".join(map(ast.dump, self._inputs.body)))
         return others, lines, [*self.defaults]
 
     def constants(self) -> Iterator[tuple[str, ast.Constant]]:
-        """Yield the constant arguments in the body of `inputs`, each with a parameter name."""
+        """Yield the constants that are arguments of calls in the body of `inputs`.
+
+        Each constant is preceded by the name that it would have as a parameter.
+        """
         for node in itertools.chain.from_iterable(map(ast.walk, self._inputs.body)):
             if isinstance(node, ast.Call):
                 method = getattr(node.func, "attr", "value")
@@ -346,10 +349,10 @@ class _Printed:
                 yield from ((name, value) for name, value in pairs if isinstance(value, ast.Constant))
 
     def with_parameters(self, names: Mapping[ast.Constant, str]) -> str:
-        """Print the module with changed parameters of `inputs`.
+        """Print the module with some of its constants turned into parameters of `inputs`.
 
-        Each constant in `names` is replaced by a parameter of this name. The defaults of all parameters are those in
-        `defaults`.
+        `names` maps each of these constants to the name of its parameter. `defaults` contains the default values of all
+        parameters.
         """
         lines = self.source.splitlines()
         for node in sorted(names, key=lambda node: (node.lineno, node.col_offset), reverse=True):

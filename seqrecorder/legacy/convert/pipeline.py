@@ -313,8 +313,8 @@ class Pipeline:
     def _batch_size(self, count: int, *, rest: bool) -> str:
         """Print the size of the final batch.
 
-        The size becomes a parameter of `inputs`, unless it is greater than 1 and a later operation contains it as a
-        constant.
+        The size becomes a parameter of `inputs`. It remains a constant if a later operation contains the same number,
+        unless this number is 1.
         """
         import tensorflow as tf
 
@@ -335,7 +335,8 @@ class Pipeline:
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
         """Print the pipeline that fills a queue.
 
-        The result maps the position of each component that the pipeline yields to the name of this component.
+        The result maps the position of each component in the queue to a name. Components that the pipeline does not
+        yield are left out.
         """
         feeds = self._runners.feeds(queue)
         feed = feeds[0]
@@ -558,7 +559,7 @@ def is_swapped(op: Any) -> bool:
 
 
 def _is_length(tensor: Any) -> bool:
-    """Check whether a tensor is the number of values of a parsed feature."""
+    """Check whether a tensor contains the number of values of a parsed feature."""
     kinds = set[str]()
     while tensor.op.type in _ON_LENGTHS:
         kinds.add(tensor.op.type)
