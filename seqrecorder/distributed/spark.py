@@ -122,8 +122,8 @@ def _encoding(
 ) -> tuple[Any, Any]:
     """Prepare a data frame for encoding.
 
-    The columns are checked. If `by` is not empty, the rows of each group are collected and sorted. The result is the
-    data frame, and the function that encodes its batches.
+    The columns are checked. If `by` is not empty, the rows of each group are brought together and sorted. The results
+    are the prepared data frame and the function that encodes its batches.
 
     Raises:
         OptionError: the columns do not match the fields.
