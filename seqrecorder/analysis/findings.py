@@ -73,7 +73,11 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Compute the distance between the values of a field in two splits, or return None if a split has no values."""
+    """Compute the distance between the values of a field in two splits.
+
+    If `coded` is true, the values are compared as codes; otherwise, they are compared as numbers. The result is None if
+    a split has no values, or if texts would have to be compared as numbers.
+    """
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -113,8 +117,8 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
 def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
     """Compute the Kolmogorov-Smirnov distance between two normal distributions.
 
-    Their means are those of `one` and `other`. Both have the same standard deviation, which is pooled from `one` and
-    `other`.
+    `one` and `other` provide their means. Both distributions have the same standard deviation: the square root of the
+    average of the two variances.
     """
     apart = abs(float(one.mean[channel] - other.mean[channel]))
     spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
@@ -122,10 +126,10 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the square root of the Jensen-Shannon divergence, in bits, between two frequency distributions.
+    """Compute the distance between the frequencies of codes in two splits.
 
-    `one` and `other` map each code to its count; `n` and `m` are the numbers of records in the two splits (see
-    `numbers_distance`).
+    The distance is the square root of the Jensen-Shannon divergence, in bits. `one` and `other` map each code to its
+    count. `n` and `m` are the numbers of records in the two splits (see `numbers_distance`).
     """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
@@ -144,7 +148,10 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field looks like a label: few distinct values, most of which occur in several splits."""
+    """Check whether a field looks like a label.
+
+    A label is a code with few distinct values. Each pair of splits has more than half of these values in common.
+    """
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
@@ -160,8 +167,9 @@ def is_code(stats: FieldStats) -> bool:
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
     """Find pairs of splits that have few values of a field in common.
 
-    The split with fewer distinct values shares at most half of them with the other split. Each tuple consists of the
-    names of the two splits, the values that they share, and the number of distinct values in the split that has fewer.
+    At most half of the distinct values in one of the splits also occur in the other. This is measured in the split that
+    has fewer distinct values. Each result consists of the names of the two splits, the values that they share, and the
+    number of distinct values in the split that has fewer.
     """
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []
@@ -264,7 +272,10 @@ class Finding:
 
 
 def find(facts: Survey) -> tuple[Finding, ...]:
-    """Apply all rules; return the findings, the most serious first."""
+    """Apply all rules to the facts of a survey.
+
+    The result contains the findings, the most serious first.
+    """
     every = [*_damage(facts), *_leaks(facts)]
     if facts.stats is not None:
         rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
@@ -335,10 +346,10 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find fields whose values are almost separate, or entirely separate, in two splits.
+    """Find fields whose values hardly overlap, or do not overlap at all, between two splits.
 
-    These are times that overlap slightly, groups of which the splits share at most half, and fields for which the
-    splits share no values.
+    There are three cases: the times of two splits overlap slightly, two splits share at most half of the codes of a
+    field, or they share none of them. Codes are texts, whole numbers or bools.
     """
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:

@@ -138,7 +138,7 @@ def leakage_of(
     time: str | None,
     end: str | None = None,
 ) -> Leakage:
-    """Compare selections whose content digests are known.
+    """Find what selections share, given the digests of their contents.
 
     `contents` maps the name of each selection to a mapping from each digest to the position of its last record.
     """

@@ -30,7 +30,10 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @attrs.define(eq=False, repr=False)
 class Distribution:
-    """Frequencies of finite numbers: of each value, or of buckets once there are too many distinct values.
+    """Frequencies of finite numbers.
+
+    Each distinct value has a count of its own. If there are more than `limit` distinct values, they are sorted into
+    buckets, and each bucket has a count.
 
     >>> import numpy as np
     >>> counts = Distribution(limit=100)
@@ -93,7 +96,10 @@ class Distribution:
             self._count_buckets(np.zeros(_BUCKETS, np.int64))
 
     def _added_to(self, every: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the counts in place to `every`, which holds the counts of all buckets."""
+        """Add the counts to the array `every`, and return it.
+
+        The array contains one count for each possible bucket.
+        """
         if self.values is None:
             every[self.buckets] += self.counts
         else:
@@ -101,9 +107,9 @@ class Distribution:
         return every
 
     def _count_buckets(self, every: NDArray[np.int64]) -> None:
-        """Count buckets instead of values from now on.
+        """Count buckets from now on, and no longer values.
 
-        `every` holds further counts of all buckets, which are added.
+        `every` contains additional counts, one for each possible bucket, which are included.
         """
         every = self._added_to(every)
         filled = np.flatnonzero(every != 0)
@@ -122,10 +128,10 @@ class Distribution:
         return middles, self.counts
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the smallest value, the largest value and the count of each bucket, in ascending order.
+        """Return the smallest value, the largest value and the count of each bucket.
 
-        The result is only valid if there are more distinct values than `limit`, so that buckets are counted instead of
-        values.
+        Buckets are in ascending order. The result is only valid if there are more distinct values than `limit`, and
+        buckets are therefore counted.
         """
         keys = _keys_of(self.buckets)
         ends = np.stack([keys, keys + 1]) << 16
@@ -154,7 +160,10 @@ class Distribution:
             return np.where(part > 0, low * (1 - part) + high * part, low)[()]
 
     def top(self, count: int) -> list[tuple[Any, int]]:
-        """Return the most frequent values with their counts, or an empty list beyond the limit."""
+        """Return the most frequent values with their counts.
+
+        The list is empty if there are more distinct values than `limit`.
+        """
         if self.values is None:
             return []
         order = np.argsort(-self.counts, kind="stable")[:count]
@@ -164,8 +173,8 @@ class Distribution:
 def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
     """Map values to the numbers of their buckets.
 
-    The number of a bucket is the upper 16 bits of the nearest float32, changed so that buckets sort in the same order
-    as values.
+    A value is rounded to float32, and its bucket is given by the upper 16 bits of the result. Bits are then flipped so
+    that the numbers of buckets are in the same order as the values.
     """
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
@@ -181,7 +190,7 @@ def _keys_of(buckets: NDArray[np.uint16]) -> NDArray[np.uint32]:
 
 
 def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Count distinct values; return them ascending, with their counts."""
+    """Return the distinct values, in ascending order, and their counts."""
     if values.size and values.dtype.kind in "iu":
         least, most = int(values.min()), int(values.max())
         if most - least < max(1 << 16, 2 * values.size):  # narrow range: bincount is many times faster than sorting
@@ -198,7 +207,9 @@ _LONGEST, _SHOWN = 256, 48  # texts of more than 256 characters are counted by t
 
 @attrs.define(eq=False, repr=False)
 class Tally:
-    """Frequencies of texts or other values; beyond a limit, rare values are dropped.
+    """Frequencies of texts or other values.
+
+    If there are more than `limit` distinct values, rare ones are dropped.
 
     Attributes:
         limit: maximum number of distinct values to keep; None for all.
@@ -226,7 +237,10 @@ class Tally:
             self.error += least
 
     def top(self, count: int | None = None) -> list[tuple[Any, int]]:
-        """Return the most frequent values with their counts; ties are broken by the order of the values."""
+        """Return the most frequent values with their counts.
+
+        Ties are broken by the order of the values.
+        """
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
@@ -352,7 +366,10 @@ _GROUPED = 1e4  # numbers of at least this size are shown with an exponent inste
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the share of values up to each point, assuming an even spread within buckets."""
+    """Compute the share of values up to each point.
+
+    Inside a bucket, values are assumed to be spread evenly.
+    """
     total = max(1, distribution.total)
     if distribution.values is not None:
         ends = np.concatenate([[0], np.cumsum(distribution.counts)])
@@ -380,7 +397,10 @@ def _between(low: float, high: float, count: int) -> Any:
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Compute the share of values in each bin; the first and last bin include all values beyond the edges."""
+    """Compute the share of values in each bin.
+
+    The first bin also includes all smaller values, and the last bin all larger ones.
+    """
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)
@@ -502,7 +522,10 @@ class Numbers:
             self._merge_moments(count, mean + rest, squares)
 
     def _real(self, block: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return the mask of finite numbers, or None if all are finite."""
+        """Return a mask of the finite numbers.
+
+        The result is None if all numbers are finite.
+        """
         if self.dtype.kind in "mM":
             real = block != np.iinfo(np.int64).min  # the value of NaT
         elif block.dtype.kind != "f":

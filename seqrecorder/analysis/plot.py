@@ -114,7 +114,10 @@ def _printable(text: str) -> str:
 
 
 def _has(character: str) -> bool:
-    """Check whether a configured font has a character, since matplotlib logs a warning if it draws a missing one."""
+    """Check whether one of the configured fonts has a character.
+
+    If all of them lack it, matplotlib logs a warning when it draws the character.
+    """
     from matplotlib import font_manager, rcParams
 
     families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]

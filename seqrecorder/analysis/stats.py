@@ -103,9 +103,10 @@ def by_pieces(
 
 @attrs.frozen
 class _OnPieces:
-    """Function that applies `work` to a piece of the records of one of several stores.
+    """Function that applies `work` to some of the records of a store.
 
-    It can be pickled, so worker processes can call it.
+    Its argument, a piece, contains the number of the store and the records. The function can be pickled, so worker
+    processes can call it.
     """
 
     work: Callable[[Selection], Any]
@@ -227,7 +228,7 @@ class FieldStats:
     def by_channel(self) -> bool:
         """Check whether statistics have one entry per channel.
 
-        They have one if the values have a shape.
+        This is the case if the values or steps of the field are arrays.
         """
         return bool(self.field.rest) or self.field.any_size
 
@@ -287,7 +288,10 @@ class FieldStats:
 
     @property
     def missing(self) -> Any:
-        """Number of missing values: NaN or NaT elements, plus records with None."""
+        """Number of missing values.
+
+        This is the number of elements that are NaN or NaT, plus the number of records whose value is None.
+        """
         return self.nan + self.none
 
     @property
@@ -376,7 +380,10 @@ class FieldStats:
         return bool(value) if element.name == "bool" else value
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the statistics to a dictionary, with one entry per channel for fields with channels."""
+        """Convert the statistics to a dictionary.
+
+        If the field has channels, statistics such as the mean have one entry per channel.
+        """
         figures: dict[str, Any] = {"dtype": self.field.element.name, "kind": self.field.kind}
         names = ["records", "none", "empty", "count", "missing", "zeros", "constant", "distinct"]
         figures |= {name: getattr(self, name) for name in names}
@@ -396,7 +403,9 @@ class FieldStats:
         return figures
 
     def normalization(self) -> Any:
-        """Build a `keras.layers.Normalization` from the exact mean and variance, which exclude padding.
+        """Build a `keras.layers.Normalization` from the exact mean and variance.
+
+        Padding is excluded from both.
 
         Raises:
             OptionError: the field is not numeric.
@@ -407,7 +416,9 @@ class FieldStats:
         return keras.layers.Normalization(-1 if self.by_channel else None, mean=mean, variance=scale**2)
 
     def normalize(self, values: Any) -> Any:
-        """Subtract the mean and divide by the standard deviation (by 1 if it is 0), as `read(..., normalize=...)` does.
+        """Subtract the mean and divide by the standard deviation.
+
+        If the standard deviation is 0, values are divided by 1. `read(..., normalize=...)` does the same.
 
         Args:
             values: array, list or tensor of shape `(..., channels)`, or of any shape for a field without channels.
@@ -419,7 +430,9 @@ class FieldStats:
         return (_as_array(values) - center) / scale
 
     def denormalize(self, values: Any) -> Any:
-        """Multiply by the standard deviation and add the mean: the inverse of `normalize`, for predictions.
+        """Undo `normalize`, for example for predictions.
+
+        The values are multiplied by the standard deviation (or by 1 if it is 0), and then the mean is added.
 
         Args:
             values: normalized values of shape `(..., channels)`, or of any shape for a field without channels.
@@ -433,7 +446,8 @@ class FieldStats:
     def _center_and_scale(self, other: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
         """Compute the mean and the scale of each channel.
 
-        For a channel without finite values, those in `other` are used. If `other` is None, such a channel is an error.
+        If a channel has no finite values, its mean and scale are those in `other`. If `other` is None, an error is
+        raised.
         """
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
@@ -638,9 +652,9 @@ class Stats:
         return attrs.evolve(self, records=self.records + other.records, of_selection=either, **sums)
 
     def normalizers(self) -> dict[str, Stats]:
-        """Map the name of each float field to these statistics, for `read(..., normalize=...)`.
+        """Build the mapping that `read(..., normalize=...)` uses.
 
-        Sparse fields are left out.
+        Its keys are the names of the float fields, except for sparse fields. Each of its values is this object.
         """
         dense = [each for each in self.schema.fields if each.sparse is None]
         return {each.name: self for each in dense if each.element.name in _FLOATS}
@@ -703,7 +717,10 @@ class Stats:
         return document
 
     def to_json(self, indent: int | None = None) -> str:
-        """Serialize the statistics to JSON; NaN and infinities become null, and bytes become escaped text."""
+        """Serialize the statistics to JSON.
+
+        NaN and infinities become null, and bytes become escaped text.
+        """
         return json.dumps(_plain(self.to_dict()), indent=indent, allow_nan=False)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -811,7 +828,7 @@ def _state(part: Any) -> Any:
 def _restored(empty: Any, state: Any) -> Any:
     """Restore statistics from the output of `_state`.
 
-    `empty` contains statistics of no values that have the same structure.
+    The result has the same structure as `empty`, which contains statistics of no values.
     """
     if attrs.has(type(empty)):
         return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
@@ -898,7 +915,9 @@ def stats(
 
 
 def keep_stats(manifest: Manifest, known: Stats | None) -> None:
-    """Store the statistics of a published dataset; a failure is logged, not raised.
+    """Store the statistics of a published dataset.
+
+    If this fails, a warning is logged, and no error is raised.
 
     Args:
         manifest: manifest of the dataset.
@@ -939,7 +958,11 @@ def _field_of_labels(schema: Schema, by: str) -> Field:
 
 
 def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping[str, Column], records: int) -> None:
-    """Add columns to the statistics that are grouped by the values of a field."""
+    """Add a batch of records to the statistics that are grouped by a field.
+
+    `by` maps each value of the field to the statistics of the records that have it. Records without a value belong to
+    None.
+    """
     labels = columns[field.name]
     present = np.ones(records, bool) if labels.present is None else labels.present
     values = labels.values.tolist()
@@ -965,7 +988,10 @@ def _too_many(by: str | None) -> OptionError:
 
 
 def _records_of(column: Column, chosen: NDArray[np.bool_]) -> Column:
-    """Select the records of a column by the mask `chosen`, bool `(records,)`."""
+    """Select some of the records of a column.
+
+    `chosen` contains a bool for each record, which says whether the record is selected.
+    """
     present, keep = None, chosen
     if column.present is not None:
         present, keep = column.present[chosen], chosen[column.present]

@@ -236,9 +236,10 @@ def _usual(lengths: Mapping[int, int]) -> int:
 def _readable(
     store: RecordStore, decoder: RecordDecoder, positions: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], list[bytes], dict[str, Column]]]:
-    """Yield the positions, bytes and columns of readable records, in chunks and shard by shard.
+    """Yield the readable records at the given positions, in chunks.
 
-    Unreadable records are left out. In a compressed shard, these are all records from the first unreadable chunk on.
+    All records of a chunk are in one shard. A chunk consists of their positions, bytes and columns. Unreadable records
+    are left out. In a compressed shard, these are all records from the first unreadable chunk on.
     """
     files, rows = store.order.find(positions)
     for number, here in store.by_shard(files, rows):

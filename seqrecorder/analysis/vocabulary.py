@@ -43,8 +43,8 @@ def count_tokens(
 ) -> tuple[list[tuple[Any, int]], int]:
     """Count the tokens of a source.
 
-    The result is a list of pairs of token and count, the most frequent first, and the total count. Ties are broken by
-    the order of the tokens.
+    The first result is a list of pairs `(token, count)`, the most frequent token first. Ties are broken by the order of
+    the tokens. The second result is the total number of tokens.
 
     Args:
         source: dataset, selection, or mapping from names to selections; or, without `field`, tokens or sequences of
@@ -189,7 +189,10 @@ def _bucket(values: Any, buckets: int) -> Any:
 
 
 def _keys(values: Any) -> Any:
-    """Map tokens to integers for the search: texts to their hashes, and numbers to themselves."""
+    """Map tokens to integers that can be looked up in a sorted table.
+
+    Texts are mapped to their hashes, and numbers to themselves.
+    """
     import tensorflow as tf
 
     return tf.strings.to_hash_bucket_fast(values, _KEYS) if values.dtype == tf.string else values

@@ -25,7 +25,10 @@ _NOTHING = "3"
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Parse `NAME=VALUE`; the value may be empty, as in `label=`."""
+    """Parse `NAME=VALUE`.
+
+    The value may be empty, as in `label=`.
+    """
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")

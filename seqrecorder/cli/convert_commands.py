@@ -170,7 +170,9 @@ def _are_tables(options: argparse.Namespace) -> bool:
 
 
 def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:
-    """Write tables as a dataset; return the JSON document and the text to print.
+    """Write tables as a dataset.
+
+    The result consists of the JSON document and the text to print.
 
     Args:
         options: the parsed arguments.

@@ -63,7 +63,9 @@ class ShardDescription:
 
 
 def describe(path: Any) -> Manifest | ShardDescription:
-    """Read the manifest of a dataset, or describe a shard.
+    """Describe the dataset or the shard at a path.
+
+    The result is the manifest of the dataset, or the description of the shard.
 
     Raises:
         DatasetNotFoundError: the path is neither a dataset nor a file.

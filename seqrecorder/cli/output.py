@@ -88,10 +88,10 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return per type
 
 
 def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """Compute the smallest, median and largest length of each group in each split, if there are several groups.
+    """Compute the smallest, median and largest length of each group in each split.
 
-    The manifest contains only the lengths of the first group, so this reads the length files. The lengths of a split
-    with a damaged file are None. With a single group, the result is empty.
+    The lengths of a split with a damaged file are None. If there is only one group, the result is empty, because the
+    manifest contains its lengths. If there are several groups, the length files are read.
     """
     groups = manifest.schema.groups
     if len(groups) < 2:  # noqa: PLR2004 - the manifest has the lengths of one group
@@ -232,9 +232,9 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _groups(manifest: Manifest) -> list[str]:
-    """Format a table of the lengths by alignment group, as a list of one text.
+    """Format a table of the lengths in each alignment group.
 
-    The list is empty if there is only one group.
+    The result is a list that contains the table as one text. It is empty if there is only one group.
     """
     rows = [
         (name, group, *_shown_lengths(lengths))
@@ -308,7 +308,10 @@ def _opening(head: Head) -> str:
 
 
 def _value(value: Any, width: int) -> str:
-    """Format a value on one line; arrays are shown as their dtype, shape and first elements."""
+    """Format a value on one line.
+
+    An array is shown as its dtype, its shape and its first elements.
+    """
     if isinstance(value, SparseVector):
         about = f"sparse {_dtype(value.values)} ({value.size},)  "
         pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
@@ -335,7 +338,10 @@ def _dtype(value: Any) -> str:
 
 
 def _item(value: Any) -> str:
-    """Format one element; `repr` escapes unprintable characters."""
+    """Format one element.
+
+    Texts and bytes are shown as their `repr`, which escapes unprintable characters.
+    """
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     if isinstance(value, (str, bytes)) or value is None:
@@ -344,7 +350,10 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Format items between brackets; an ellipsis replaces the items that do not fit."""
+    """Format items between brackets.
+
+    If there is not enough space for all items, an ellipsis replaces the last ones.
+    """
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:
@@ -406,7 +415,7 @@ def inference_text(inference: Inference) -> str:
 
 
 def conversion_summary(done: Conversion) -> dict[str, Any]:
-    """Convert the result of a conversion to the document of `convert --json`."""
+    """Build the document that `convert --json` prints."""
     inference = None if done.inference is None else inference_summary(done.inference)
     return {"dataset": manifest_summary(done.manifest), "inference": inference}
 

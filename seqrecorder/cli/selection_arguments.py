@@ -97,7 +97,10 @@ def _value(field: Field, text: str) -> Any:
 
 
 def describe_selection(selection: Selection) -> tuple[Any, str]:
-    """Describe a selection for `info`; return the JSON document and the text to print."""
+    """Describe a selection for `info`.
+
+    The result consists of the JSON document and the text to print.
+    """
     from seqrecorder.cli.output import table
     from seqrecorder.dataset.selection import rows_of
 

@@ -169,7 +169,11 @@ def _commit(_: None, numbers: list[int], destination: str, schema: Schema, optio
 
 @contextlib.contextmanager
 def _whole_messages() -> Iterator[None]:
-    """Convert record errors to `SourceError`, because Beam rebuilds errors from their first argument, the message."""
+    """Convert record errors to `SourceError`.
+
+    Beam rebuilds an error from its first argument. For a `SourceError`, this is the complete message. A record error
+    would lose the position, the key and the problems of the record.
+    """
     try:
         yield
     except RecordError as error:
@@ -201,7 +205,10 @@ class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
         self._split = manifest.split(split)
 
     def expand(self, begin: Any) -> Any:
-        """Build the steps that distribute and read the ranges."""
+        """Build the steps that read the split.
+
+        Ranges of records are distributed to the workers, which read them.
+        """
         return (
             begin
             | beam.Create(list(pieces_of(self._split.shards)))

@@ -122,8 +122,8 @@ def _encoding(
 ) -> tuple[Any, Any]:
     """Prepare a data frame for encoding.
 
-    The columns are checked. If `by` is not empty, the rows of each group are collected and sorted. The result is the
-    data frame, and the function that encodes its batches.
+    The columns are checked. If `by` is not empty, the rows of each group are brought together and sorted. The results
+    are the prepared data frame and the function that encodes its batches.
 
     Raises:
         OptionError: the columns do not match the fields.
@@ -182,7 +182,10 @@ def _batches(pieces: Iterator[EncodedPiece], shards: int) -> Iterator[Any]:
 
 
 def _write_shards(batches: Iterator[Any], destination: str, schema: Schema, options: WriteOptions) -> Iterator[Any]:
-    """Write the shards of a partition, whose rows are sorted by shard, and yield the shard numbers."""
+    """Write the shards of a partition, and yield their numbers.
+
+    The rows of the partition must be sorted by shard.
+    """
     rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for number, group in itertools.groupby(rows, key=lambda row: row[0]):
         pieces = (EncodedPiece(tag + _MIDDLE, *rest) for _, tag, *rest in group)
@@ -245,7 +248,10 @@ def _spark_type(kind: Any) -> Any:
 def _read_pieces(
     batches: Iterator[Any], records: Selection, split: str, fields: Sequence[str], kinds: Any
 ) -> Iterator[Any]:
-    """Read the records of each range whose number is in a partition."""
+    """Yield the records in the ranges whose numbers are in `batches`.
+
+    The ranges are those that `pieces_of` yields for the split, numbered in this order.
+    """
     pieces = list(pieces_of(rows_of(records).store.manifest.splits[split].shards))
     for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
         for batch in records[range(*pieces[number])].to_arrow(fields):

@@ -114,7 +114,10 @@ class _Loss:
 
 
 def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
-    """Map the name of each output that has a loss to that loss."""
+    """Map the name of each output to its loss.
+
+    Outputs without a loss are left out.
+    """
     shares = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
     parts = [{**dict.fromkeys(names), **part} if isinstance(part, Mapping) else part for part in (model.loss, shares)]
     by_name = zip(names, *(_in_order(part, names) for part in parts), strict=True)
@@ -122,9 +125,9 @@ def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
 
 
 def _in_order(part: Any, names: list[str]) -> list[Any]:
-    """List the part for each output, in the order of the outputs.
+    """Convert `part` to a list with one entry for each output.
 
-    A single part applies to all outputs.
+    `part` is a mapping from the names of outputs, a list in their order, or one entry for all outputs.
     """
     if isinstance(part, Mapping):
         return [part[name] for name in names]
@@ -132,7 +135,7 @@ def _in_order(part: Any, names: list[str]) -> list[Any]:
 
 
 def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, tuple[Any, Any, Any]]:
-    """Map the name of each output to its values, its target and its sample weights."""
+    """Map the name of each output to a tuple of its values, its target and its sample weights."""
     if isinstance(outputs, Mapping):
         names = list(outputs)
     else:
@@ -144,7 +147,10 @@ def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, 
 
 
 def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int) -> Any:
-    """Pack one column of `flat` into the structure of the outputs."""
+    """Pack one value for each output into the structure of the outputs.
+
+    `flat` maps the name of each output to a tuple, and `number` is the index of the value in this tuple.
+    """
     values = {name: part[number] for name, part in flat.items()}
     if isinstance(outputs, Mapping):
         return values

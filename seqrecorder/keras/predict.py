@@ -164,9 +164,9 @@ def predict(
 
 
 def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
-    """Check that batches can be reassembled into records, and return the strategy.
+    """Check that the batches of a strategy can be reassembled into records.
 
-    A number becomes `Pad`.
+    The result is the strategy. A number stands for `Pad` with this batch size.
 
     Raises:
         OptionError: the batches cannot be reassembled, or there is an option that `predict` does not accept.
@@ -191,10 +191,10 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Find the names of the values that identify the pieces of a record.
+    """Find the values of a batch that identify the pieces of a record.
 
     The first result maps each alignment group to the name of its lengths or, in packed rows, of its segment numbers.
-    The second result lists the names of the values that order the pieces.
+    The second result lists the names of the values that say in which order the pieces follow each other.
     """
     if isinstance(batch, Pack):
         ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
@@ -205,13 +205,19 @@ def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
 
 
 def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...]) -> Any:
-    """Select the real steps of one record in a batch, or of one segment in a packed row."""
+    """Select the real steps of a record in a batch.
+
+    In packed batches, `position` consists of a row and a segment, and the steps of this segment are selected.
+    """
     row, own = values[position[0]], real[position[0]]
     return row[: int(own)] if len(position) == 1 else row[np.repeat(own == position[1] + 1, len(row) // len(own))]
 
 
 def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:
-    """Map the key of each input that is a feature list to the alignment group of the list."""
+    """Map each feature list among the inputs to its alignment group.
+
+    The keys of the result are those of `inputs`, or positions if `inputs` is not a mapping.
+    """
     named = inputs if isinstance(inputs, Mapping) else dict(enumerate([inputs] if _is_one(inputs) else inputs))
     groups = {field.name: field.group for field in schema.fields if field.is_list}
     return {key: groups[_source(part)] for key, part in named.items() if _source(part) in groups}
@@ -226,9 +232,9 @@ def _is_one(inputs: Any) -> bool:
 
 
 def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str], rates: Mapping[str, Any]) -> dict[str, int]:
-    """Map each alignment group to its number of padded steps.
+    """Map each alignment group to its number of steps in the batch, including padding.
 
-    This includes groups that have no input themselves, but are followed by inputs at a rate.
+    A group that has no input itself is included if a group with inputs follows it at a rate.
     """
     parts = {0: features} if _is_one(inputs) else features
     own = {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
@@ -256,7 +262,10 @@ def _gives_steps(model: Any, names: Any, features: Any, of_inputs: Mapping[Any, 
 
 
 def _symbol(has_steps: bool) -> Callable[[Any], Any]:  # noqa: FBT001 - one flag
-    """Build a function that converts a tensor to a symbolic one with any number of rows, and of steps if it has any."""
+    """Build a function that converts a tensor to a symbolic tensor.
+
+    The symbolic tensor has any number of rows. If `has_steps` is true, it also has any number of steps.
+    """
     any_size = (None, None) if has_steps else (None,)
     return lambda part: keras.KerasTensor((*any_size, *part.shape[len(any_size) :]), part.dtype)
 
@@ -379,8 +388,8 @@ class _Kept:
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
         """Build the dictionary of a record from its prediction and its kept values.
 
-        A context field has been repeated for each window. If `once` is true, only its first value is kept, or None if
-        there are no windows.
+        If the record was cut into windows, a context field has the same value for each of them. If `once` is true, only
+        the first of these values is kept, or None if there are no windows.
         """
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
@@ -418,7 +427,10 @@ _OF_ORDER = ("shuffle", "seed", "epoch", "deterministic")
 
 
 def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:
-    """List the positions of all selected records, including records without windows."""
+    """List the positions of all selected records.
+
+    This includes records without windows.
+    """
     chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
     positions, records = sorted(indices), read(path, split, index_name=_INDEX, **chosen)
     if int(records.cardinality()) == len(positions):

@@ -199,9 +199,11 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     replayed up to their position. Unless Keras' backend is TensorFlow, all iterators are replayed.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
-    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Random states of
-    Python, numpy and stateful operations in `map` are not saved either, nor, on PyTorch, those of `Dropout` without
-    `seed=`. `Resume` can be anywhere in the list of callbacks.
+    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` can be
+    anywhere in the list of callbacks.
+
+    Some random states are not saved either: those of Python, of numpy, of stateful operations in `map` and, on PyTorch,
+    of `Dropout` layers without `seed=`.
 
     Args:
         directory: directory (not a URL) for the states of this `fit` only; it is created if missing.
@@ -244,7 +246,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             self._restore(*saved)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Restore the history, and the metrics that Keras has just reset."""
+        """Restore the history and the metrics, after Keras has reset the metrics."""
         if self._progress.first_epoch is None:
             self._progress.first_epoch = epoch
         self._progress.epoch = epoch
@@ -274,7 +276,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     # Saving
 
     def _run_epoch(self) -> Iterator[Any]:
-        """Yield the steps of an epoch as Keras does, saving states in between."""
+        """Yield the steps of an epoch as Keras does.
+
+        States are saved between the steps.
+        """
         progress, goes_on = self._progress, self._prepared is not None
         steps, self._prepared = self._prepared or self._new_steps(), None
         progress.batch = progress.batch if goes_on else 0
@@ -294,7 +299,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def _follow(self, iterator: Any) -> bool:
         """Remember the iterator that Keras uses now.
 
-        The result is True if it is a new one. In this case, no batches have been taken from it yet.
+        The result is True if the iterator is new. No batches have been taken from a new iterator yet.
         """
         if iterator is self._iterator:
             return False
@@ -365,7 +370,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self.model._initial_epoch = asked if ended else state.epoch  # noqa: SLF001
 
     def _go_to(self, state: TrainingState, directory: Path) -> Any:
-        """Advance the data to the first step of the epoch that is not completed.
+        """Advance the data to the step at which training continues.
 
         If this reads batches, one of them is returned, so that the model can be built from it. Otherwise, the result is
         None.
@@ -454,7 +459,10 @@ class _Progress:
 
 
 def _fit_locals() -> tuple[Any, Any]:
-    """Find the epoch iterator and the callbacks among the local variables of `fit`; Keras has no API for them."""
+    """Find the epoch iterator and the callbacks of the `fit` that is running.
+
+    They are taken from its local variables, because Keras has no API for them.
+    """
     frame = inspect.currentframe()
     while frame is not None:
         iterator, callbacks = (frame.f_locals.get(name) for name in ("epoch_iterator", "callbacks"))

@@ -141,7 +141,10 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
 
     def states(self, *, training: bool) -> list[Any]:
-        """Return the state variables `(B, units)` of training, or of prediction and validation."""
+        """Return the state variables, each of shape `(B, units)`.
+
+        Training has state variables of its own. Prediction and validation share the others.
+        """
         return self._states if training else self._states_apart
 
 

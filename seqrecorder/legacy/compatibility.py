@@ -138,7 +138,8 @@ class Absent(type):
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         """Raise `AttributeError`.
 
-        If the name is used as a decorator, the decorated function raises the error when it is called.
+        If the name is called with a function as its only argument, it may be used as a decorator. The result then is a
+        function that raises the error when it is called.
         """
         if len(arguments) == 1 and not named and isinstance(arguments[0], types.FunctionType):
             return functools.wraps(arguments[0])(lambda *_, **__: cls._raise())
@@ -255,7 +256,7 @@ def _does_nothing(*_: Any, **__: Any) -> None:
 def _reset_default_graph() -> None:
     """Reset the default graph.
 
-    Inside `with graph.as_default():`, where the graph is new anyway, nothing happens.
+    Nothing happens inside `with graph.as_default():`. TensorFlow forbids the reset there, and the graph is new anyway.
     """
     import tensorflow as tf
 
@@ -276,7 +277,10 @@ def _contrib(tf: types.ModuleType) -> Any:
 
 
 def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
-    """Build an `__import__` that returns the old TensorFlow to old code."""
+    """Build an `__import__` that returns `old`, the old TensorFlow, to old code.
+
+    Packages in `_NEW_CODE`, such as Keras, get the installed TensorFlow.
+    """
 
     def find(name: str, *arguments: Any, **named: Any) -> Any:
         options = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}

@@ -57,9 +57,9 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """Tensor that decides whether an element is enqueued, as a list of one tensor.
+        """Tensors that decide whether an element is enqueued.
 
-        The list is empty if every element is enqueued.
+        The list contains one tensor, or none if every element is enqueued.
         """
         return [] if self.keep is None else [self.keep[0]]
 
@@ -227,9 +227,10 @@ class Runners:
 
 
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
-    """Remove the queue runners of lifted queues, whose threads would consume records of the dataset.
+    """Remove the queue runners of lifted queues.
 
-    A queue with other users keeps its runner, which reads the same files a second time.
+    Otherwise, their threads would consume records of the dataset. A queue with other users keeps its runner, which
+    reads the same files a second time.
 
     Args:
         graph: the graph of the queues.
@@ -275,7 +276,7 @@ def filled_while_read(queue: Any) -> LiftError:
 
 
 def _advice(queue: Any) -> str:
-    """Format the advice for a queue that Python code fills."""
+    """Format advice on how to lift a queue that Python code fills."""
     return (
         f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
         "(tf.data.Dataset.from_generator, from_tensor_slices)"
@@ -294,9 +295,9 @@ _Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
 
 
 def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
-    """List the enqueues into a queue that an operation triggers, each as `(components, many, keep)`.
+    """List the enqueues into a queue that an operation triggers.
 
-    The second result lists the other operations that it triggers.
+    Each of them is a tuple `(components, many, keep)`. The second result lists the other operations that are triggered.
     """
     puts: list[_Enqueue] = []
     after: list[Any] = []
@@ -362,7 +363,10 @@ def is_pull(op: Any) -> bool:
 
 
 def back_from(ops: Iterable[Any]) -> Iterator[Any]:
-    """Yield operations and all their dependencies, up to and including the pulls."""
+    """Yield operations and all operations on which they depend.
+
+    The search ends at the pulls, which are also yielded.
+    """
     waiting = [*ops]
     seen = {*waiting}
     while waiting:

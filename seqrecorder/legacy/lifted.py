@@ -71,7 +71,7 @@ class Recipe:
 
     @property
     def dropped(self) -> int:
-        """Maximum number of examples that all buckets together drop at the end."""
+        """Maximum number of examples that are dropped at the end, summed over all buckets."""
         return 0 if self.smaller else sum(self.sizes) - len(self.sizes)
 
 
@@ -132,8 +132,8 @@ def register(op: Any, lifted: Lifted) -> None:
 def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -> None:
     """Check that no other tensors were lifted from the same sources.
 
-    These tensors are then remembered for later checks. Operations that take from one queue share its elements, but
-    every lifted dataset yields all of them.
+    Operations that take from one queue share its elements, but every lifted dataset yields all of them. The tensors are
+    remembered for later checks.
 
     Raises:
         LiftError: other tensors were lifted from one of the sources before.

@@ -50,7 +50,10 @@ class Returned:
         self.tensors = tf.nest.flatten(symbolic, expand_composites=True)
 
     def pack(self, tensors: Any) -> Any:
-        """Pack new tensors into the structure, in the order of `tensors`."""
+        """Pack new tensors into the structure that the input function returned.
+
+        They are in the same order as in `tensors`.
+        """
         import tensorflow as tf
 
         rest = iter(tensors)
@@ -177,9 +180,9 @@ def trace(
     graph_seed: int | None = None,
     shuffle_buffer: ShuffleBuffer = "capacity",
 ) -> Lifted:
-    """Lift an input function, and return the dataset together with its stages, for use by programs.
+    """Lift an input function, and return the dataset together with its stages.
 
-    See `lift` for arguments and errors.
+    This function is meant for programs. See `lift` for arguments and errors.
     """
     import tensorflow as tf
     from tensorflow.python.eager import context  # the seed has no public name
@@ -222,7 +225,11 @@ def trace(
 
 
 def _check_seeds(graph: Any, outside: int) -> None:
-    """Raise `LiftError` if the graph has random operations, because it lacks the global seed that they depend on."""
+    """Raise `LiftError` if the graph has random operations.
+
+    This check is needed if a global seed was set outside of the lifted function. Random operations depend on this seed,
+    but it does not apply to the graph of the function.
+    """
     for op in graph.get_operations():
         if seeds(op) is not None:
             raise LiftError(

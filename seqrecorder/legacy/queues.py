@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def lowest_first(contents: Any, capacity: int) -> Any:
-    """Sort elements by priority within a buffer of `capacity`, the lowest first.
+    """Sort elements by priority within a buffer, the lowest priority first.
 
-    TensorFlow 1 had this order if the queue was full at each dequeue, because the threads that filled it were faster.
-    Elements of equal priority keep their order.
+    The buffer holds `capacity` elements. TensorFlow 1 had this order if the queue was full at each dequeue, because the
+    threads that filled it were faster. Elements of equal priority keep their order.
 
     Args:
         contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
@@ -95,7 +95,9 @@ def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool
 
 
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that a shared queue has the same elements in each iteration, because each user iterates over it separately.
+    """Check that a shared queue has the same elements in each iteration.
+
+    This is necessary because each user of the queue iterates over it separately.
 
     Raises:
         LiftError: a stateful operation decides which elements are kept.
@@ -113,7 +115,10 @@ def describe_put(feed: Feed) -> list[str]:
 
 
 def put(raw: Any, feed: Feed) -> Any:
-    """Turn the outputs of a feed into elements of its queue, by filtering and unbatching."""
+    """Turn the outputs of a feed into elements of its queue.
+
+    Elements that are not to be kept are left out. If the feed enqueues many elements at a time, they are unbatched.
+    """
     if feed.keep is not None:
         value = feed.keep[1]
         raw = raw.filter(lambda keep, *_: keep if value else ~keep).map(lambda _, *row: row)

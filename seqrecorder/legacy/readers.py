@@ -33,7 +33,9 @@ _LANES = 4
 
 
 def numbered(times: Any, seeds: tuple[int, int]) -> Any:
-    """Pair each run number with the seeds of a random operation: `(run, seeds)`.
+    """Pair each run number with the seeds of a random operation.
+
+    Elements of the resulting dataset are `(run, seeds)`.
 
     Args:
         times: a `tf.data.Dataset` of int64 scalars, from 0.
@@ -73,7 +75,10 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
 
 
 def _after_swaps(here: Any, other: Any) -> Any:
-    """Apply the swaps `(here[i], other[i])` in order, and return the resulting permutation."""
+    """Compute the permutation that results from a series of swaps.
+
+    Step i swaps the values at the positions `here[i]` and `other[i]`.
+    """
     import tensorflow as tf
 
     count = tf.size(here, tf.int64)
@@ -163,9 +168,10 @@ def _split(text: Any, last: Any) -> tuple[Any, Any]:
 
 
 def _blocks_of(path: Any, size: int) -> Any:
-    """Build a dataset of the blocks of a file, each of `size` bytes, except that the last may be smaller.
+    """Build a dataset of the blocks of a file.
 
-    Elements are `(block, False)`, followed by the end marker `("", True)`.
+    Each block has `size` bytes, but the last one may be smaller. Elements are `(block, False)`, followed by the end
+    marker `("", True)`.
     """
     import tensorflow as tf
 

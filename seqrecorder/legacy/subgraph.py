@@ -194,7 +194,10 @@ def are_apart(sections: Sequence[Section]) -> bool:
 
 
 def _is_in_state(op: Any, feed: Container[str]) -> bool:
-    """Check whether the output of an operation is part of the state of the graph."""
+    """Check whether the output of an operation is part of the state of the graph.
+
+    The state consists of variables, tables, and the placeholders that are fed.
+    """
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES
@@ -206,7 +209,7 @@ def tensors_of(target: Any) -> tuple[Any, ...]:
 
 
 def slot_of_take(op: Any) -> Any:
-    """Return the pulled tensor behind an operation that restores sparse tensors.
+    """Find the pulled tensor that an operation converts back to sparse tensors.
 
     The tensor contains the sparse tensors in serialized form. The operation is one of a section's `takes`.
     """
@@ -339,10 +342,10 @@ class State:
         self._resources: dict[str, Any] = {}
 
     def value(self, op: Any) -> Any:
-        """Return the tensor of the new graph that replaces the first output of an operation in `cut`.
+        """Return the tensor that represents an operation of the old graph in the new graph.
 
-        Placeholders, and variables that are read, become constants. Tables, and variables used by a gather, become
-        resources.
+        The operation is in `cut`, and the tensor replaces its first output. Placeholders, and variables that are read,
+        become constants. Tables, and variables used by a gather, become resources.
         """
         import tensorflow as tf
 
@@ -356,7 +359,10 @@ class State:
         return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
     def limit(self, section: Section) -> int | None:
-        """Return the number of runs that the epoch counters of a section allow, or None if there are no counters."""
+        """Compute the maximum number of runs of a section, as limited by its epoch counters.
+
+        The result is None if the section has no epoch counters.
+        """
         counted = {op: int(self._initial(through_identities(op.inputs[0]).op)) for op in section.limits}
         return min((max(0, int(op.get_attr("limit")) - first) for op, first in counted.items()), default=None)
 
@@ -416,7 +422,10 @@ class State:
             return table
 
     def _run(self, fetch: Any, op: Any) -> Any:
-        """Initialise the variable or table of an operation, and evaluate `fetch`."""
+        """Evaluate `fetch` after a variable or table has been initialised.
+
+        `op` is the variable or table, or an operation that reads it.
+        """
         import tensorflow as tf
 
         if self._session is None:
@@ -433,9 +442,9 @@ class State:
             raise LiftError(text, advice=advice, op=op.name) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run the initialisers of a variable or table once, after the initialisers that they depend on.
+        """Run the initialisers of a variable or table, unless they have already run.
 
-        A second run would draw new random values.
+        A second run would draw new random values. If the initialisers depend on others, these are run first.
         """
         if op.name in self._done:
             return

@@ -24,7 +24,10 @@ def eagerly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_default_graph() -> Iterator[None]:
-    """Add operations to the global default graph, as in TensorFlow 1, and reset the graph before and after."""
+    """Add the operations of the block to the global default graph, as in TensorFlow 1.
+
+    The graph is reset before and after the block.
+    """
     import tensorflow as tf
     from tensorflow.python.eager import context  # inside a `tf.Graph`, nothing may reset the default graph
 

@@ -53,10 +53,13 @@ _MOST = 2**31 - 1
 
 
 class Translation:
-    """Translator that walks over a graph, builds the dataset, and records stages and notes.
+    """Translator of a graph into a dataset.
 
-    Sections that pull from the same operation, such as those of a record and of a queue of other records, share its
-    elements: each of n sections gets every n-th element. The number n is only known after a first walk.
+    It walks over the graph, builds the dataset, and records stages and notes.
+
+    Several sections may pull from the same operation: for example, one section computes a record, and another fills a
+    queue of other records. Such sections share the elements: each of n sections gets every n-th element. The number n
+    is only known after a first walk.
 
     Args:
         graph: a `tf.Graph`.
@@ -149,7 +152,7 @@ class Translation:
     def _repeat(self, section: Section, times: Any) -> Any:
         """Build the dataset of a section that pulls from no source.
 
-        The dataset has one element for each element of `times`: a tuple of the results of the section.
+        The section runs once for each element of `times`. Its results are one element of the dataset, as a tuple.
         """
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
@@ -171,7 +174,8 @@ class Translation:
     def _pull(self, pull: Any, user: str) -> Any:
         """Build the dataset of the elements of a pull.
 
-        Elements are tuples. A pull from a reader has single values if its keys are not used and are slow to compute.
+        The elements are tuples, with one exception: if the keys of a reader are not used, and would be slow to compute,
+        the elements are its values alone.
         """
         if pull.name in self._datasets:
             return self._take(pull, user, pull.name, lambda: self._pull_dataset(pull))
@@ -241,7 +245,7 @@ class Translation:
     def _read(self, pulls: Sequence[Any], user: str) -> Any:
         """Build the dataset of the elements that read operations return.
 
-        With several readers, each element is a pair of the index of its file and the element itself.
+        With several readers, each element is a pair. It consists of the index of the file, and of what was read.
         """
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
@@ -310,8 +314,8 @@ class Translation:
     def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, user: str) -> Any:
         """Merge feeds that fill one queue from a common source.
 
-        The common source is a queue or a reader. If each feed has a reader of its own, it is the queue of files of
-        these readers.
+        The common source is a queue or a reader. If each feed has its own reader, the common source is the queue of
+        files from which all these readers take.
 
         Raises:
             LiftError: the feeds differ in their pulls, readers or enqueues.
@@ -378,10 +382,9 @@ class Translation:
         self.stages.append(Stage(name, original, translation, order, values, op and location_of(op)))
 
     def _note_competitors(self) -> None:
-        """Record a note for each operation that shared a source with the lifted tensors.
+        """Record a note for each operation that fills another queue from a source of the dataset.
 
-        Only operations that were not lifted are noted. Each of them took some elements, all of which are in the
-        dataset.
+        The operation took some of the elements of the source. The dataset contains all of them.
         """
         for op in dict.fromkeys(feed.op for feeds in self._runners.filled.values() for feed in feeds):
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():

@@ -64,7 +64,10 @@ class Components:
                 raise ValueError(f"All shapes must be fully defined: {value} has {shape}; or ask for dynamic_pad=True")
 
     def restore(self, batched: Any) -> list[Any]:
-        """Deserialize the sparse tensors of a batch; dense tensors stay as they are."""
+        """Deserialize the sparse tensors of a batch.
+
+        Dense tensors are returned unchanged.
+        """
         import tensorflow as tf
 
         return [
@@ -77,7 +80,8 @@ class Components:
     def structure(self, tensors: Any) -> Any:
         """Pack tensors into the original list or dict.
 
-        The tensor of a dict with one tensor is wrapped in a list, as in TensorFlow 1, because old code depends on it.
+        If the dict contains a single tensor, this tensor is wrapped in a list. TensorFlow 1 did this, and old code
+        depends on it.
         """
         if self._names is None:
             return list(tensors)

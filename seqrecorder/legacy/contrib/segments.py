@@ -33,8 +33,8 @@ def batch_sequences_with_states(
 ) -> NextQueuedSequenceBatch:
     """Batch segments of `num_unroll` steps, as `tf.contrib.training.batch_sequences_with_states` did.
 
-    The segments of an example are in consecutive batches, but not always in the same row: rows are in the order of the
-    examples, and when an example ends, the next one is added as the last row.
+    The segments of an example are in consecutive batches, but not always in the same row. Rows are in the order of the
+    examples. When an example ends, the rows below it move up, and the next example is added as the last row.
 
     Args:
         input_key: string scalar, the key of the example.
@@ -104,7 +104,7 @@ def batch_sequences_with_states(
 
 
 def _check(key: Any, length: Any, sequences: Any) -> None:
-    """Assert that an example has at least one step, and sequences of the declared length."""
+    """Assert that an example has at least one step, and that its sequences have the declared length."""
     import tensorflow as tf
 
     counts = [tf.shape(sequence, tf.int64)[0] for sequence in sequences]
@@ -172,7 +172,10 @@ class NextQueuedSequenceBatch:
         return tf.shape(self.key)[0]
 
     def state(self, state_name: str) -> Any:
-        """Return the state before each segment: the initial state, or the state saved after the previous segment.
+        """Return the state before each segment.
+
+        For the first segment of an example, this is the initial state. For other segments, it is the state that was
+        saved after the previous one.
 
         Raises:
             KeyError: no initial state has that name.
@@ -186,7 +189,9 @@ class NextQueuedSequenceBatch:
         return state
 
     def save_state(self, state_name: str, value: Any, name: str | None = None) -> Any:
-        """Return an operation that saves the state after each segment, to be run in each step.
+        """Return an operation that saves the state at the end of each segment.
+
+        Run the operation in each step.
 
         Raises:
             KeyError: no initial state has that name.
@@ -202,7 +207,7 @@ class NextQueuedSequenceBatch:
 class _States:
     """Saved values of one state.
 
-    Each value is saved under the key of the segment that starts with it.
+    The value at the end of a segment is saved under the key of the next segment, which starts with it.
     """
 
     def __init__(self, name: str) -> None:

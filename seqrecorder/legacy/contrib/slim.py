@@ -297,7 +297,10 @@ class TFExampleDecoder(DataDecoder):
 
 
 def _with_constant(feature: Any) -> Any:
-    """Replace a default tensor of a feature with its value, because it may belong to another graph."""
+    """Replace the default value of a feature by a constant, if it is a tensor.
+
+    The tensor may belong to another graph. It is only kept if its value is unknown.
+    """
     import tensorflow as tf
 
     default = getattr(feature, "default_value", None)

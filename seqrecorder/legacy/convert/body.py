@@ -82,7 +82,10 @@ _RESERVED = frozenset({"tf", "sr", "np", "dataset", "files", "batch_size", "num_
 
 
 class Infix(str):
-    """Expression with a binary operator, whose precedence is `level`."""
+    """Expression with a binary operator.
+
+    `level` is the precedence of the operator.
+    """
 
     __slots__ = ("level",)
     level: int
@@ -174,7 +177,7 @@ class Body:
     def named(self, results: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
         """Replace the numbers of values by variable names from the script.
 
-        A name is used again for another value once its previous value is no longer needed.
+        When a value is no longer needed, its name may be used for another one.
 
         Args:
             results: the expressions that the function returns.
@@ -251,7 +254,8 @@ class Body:
     def assign(self, names: Sequence[str], text: str) -> list[str]:
         """Add an assignment to new variables.
 
-        The result lists a mark for each variable, which stands for its name until `named` chooses the name.
+        The result contains a placeholder for the name of each variable. `named` later replaces the placeholders by
+        names.
         """
         values = [self._new(name) for name in names]
         self._statements.append(([int(value[1:-1]) for value in values], text))
@@ -292,7 +296,10 @@ class Body:
         return f"tf.cond({', '.join(calls)})"
 
     def _print_map(self, call: Call) -> bool:
-        """Print `tf.map_fn` and its function; return False if they cannot be printed."""
+        """Print `tf.map_fn` and its function.
+
+        The result is False if they cannot be printed.
+        """
         import tensorflow as tf
 
         inputs, outputs = map(tf.nest.flatten, call.inside or ((), ()))
@@ -354,7 +361,11 @@ class Body:
         return self._names[int(mark[1])] if mark else identifier(text.rpartition("[")[2])
 
     def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
-        """Bind tensors to an expression: inline if it is short and used once, otherwise by assignment."""
+        """Bind tensors to an expression.
+
+        An expression that merely refers to a variable, or that is short and used once, is inserted where the tensor is
+        used. Other expressions are assigned to variables.
+        """
         line = line_of(tensors[0].op)
         if len(tensors) == 1:
             [tensor] = tensors
@@ -507,7 +518,10 @@ class Body:
 
 
 def _changed_attributes(op: Any) -> list[Any]:
-    """List the attributes of an operation that neither follow from its inputs nor have their default values."""
+    """List the attributes of an operation that differ from their default values.
+
+    This includes attributes without a default value, and excludes those that follow from the inputs.
+    """
     implied = {name for x in op.op_def.input_arg for name in (x.type_attr, x.number_attr, x.type_list_attr)}
     return [
         attribute
@@ -621,7 +635,10 @@ def _lookup(body: Body, op: Any) -> str:
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
-    """Return an expression for each element of a constant or stacked vector, or None for other tensors."""
+    """Return an expression for each element of a vector.
+
+    The vector is a constant, or is stacked from scalars. For other tensors, the result is None.
+    """
     import tensorflow as tf
 
     known = tf.get_static_value(tensor)

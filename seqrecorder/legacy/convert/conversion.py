@@ -279,7 +279,7 @@ def _title(text: str) -> str:
 def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
     """Print a graph as a pipeline.
 
-    The second result says why this failed. It is an empty string if printing succeeded.
+    If the graph cannot be printed, the second result says why. Otherwise, it is an empty string.
     """
     state = State(trace.graph, {})
     try:
@@ -365,9 +365,10 @@ def import_file(name: str, path: Path) -> Any:
 def _prove(
     call: Any, lifted: Lifted, facts: Facts, printed: tuple[str, dict[str, bytes]]
 ) -> list[tuple[str, Comparison]]:
-    """Compare the printed module with the function, on the original files and on truncated copies.
+    """Compare the printed module with the function.
 
-    Pipelines with threads or shuffles are compared twice: as they are, and with one thread and no shuffle.
+    They are compared on the original files and on truncated copies. Pipelines with threads or shuffles are compared
+    twice: as they are, and with one thread and no shuffle.
     """
     proofs = list[tuple[str, Comparison]]()
     drawn = any(stage.random_values is not None for stage in lifted.stages)

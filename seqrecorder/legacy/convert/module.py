@@ -188,10 +188,10 @@ class Module:
         return function
 
     def _declare_shapes(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
-        """Declare the static shapes that a function loses.
+        """Declare the static shapes that are lost in a printed function.
 
-        The function is traced on the elements of the dataset in `variable`. An output whose shape is less precise than
-        the one in `shapes` gets a `tf.ensure_shape`.
+        To find its static shapes, the function is traced on the elements of the dataset in `variable`. An output whose
+        shape is less precise than the one in `shapes` gets a `tf.ensure_shape`.
         """
         import tensorflow as tf
 
@@ -209,11 +209,14 @@ class Module:
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
 
     def redefine(self, function: Function) -> None:
-        """Run the definition of a function again after a change."""
+        """Run the source of a function again, after the function has been changed."""
         self._run("\n".join(function.source()))
 
     def free(self, base: str) -> str:
-        """Return a name that no constant or function has yet, numbered if needed."""
+        """Return a name that no constant or function has yet.
+
+        The name is `base`, followed by a number if necessary.
+        """
         taken = {*self.names, *(function.name for function in self.functions)}
         return next(name for name in numbered(base) if name not in taken)
 
@@ -253,7 +256,10 @@ class Module:
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
-        """Map the suffix of each data file of the module to its contents."""
+        """Return the contents of the module's data files.
+
+        The result maps the suffix of each file to its contents.
+        """
         if not self.arrays:
             return {}
         buffer = io.BytesIO()
@@ -325,13 +331,16 @@ class _Printed:
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
     def frame(self) -> tuple[object, ...]:
-        """Build a key that is the same for modules that differ only in the constants of `inputs`."""
+        """Build a key that is equal for modules that differ only in the constants of `inputs`."""
         others = {n: text for n, text in self.definitions.items() if n not in {"inputs", *self.defaults.values()}}
         lines = re.sub(r"Constant\(value=[^()]*\)", "Constant()", "\n".join(map(ast.dump, self._inputs.body)))
         return others, lines, [*self.defaults]
 
     def constants(self) -> Iterator[tuple[str, ast.Constant]]:
-        """Yield the constant arguments in the body of `inputs`, each with a parameter name."""
+        """Yield the constants that are arguments of calls in the body of `inputs`.
+
+        Each constant is preceded by the name that it would have as a parameter.
+        """
         for node in itertools.chain.from_iterable(map(ast.walk, self._inputs.body)):
             if isinstance(node, ast.Call):
                 method = getattr(node.func, "attr", "value")
@@ -340,10 +349,10 @@ class _Printed:
                 yield from ((name, value) for name, value in pairs if isinstance(value, ast.Constant))
 
     def with_parameters(self, names: Mapping[ast.Constant, str]) -> str:
-        """Print the module with changed parameters of `inputs`.
+        """Print the module with some of its constants turned into parameters of `inputs`.
 
-        Each constant in `names` is replaced by a parameter of this name. The defaults of all parameters are those in
-        `defaults`.
+        `names` maps each of these constants to the name of its parameter. `defaults` contains the default values of all
+        parameters.
         """
         lines = self.source.splitlines()
         for node in sorted(names, key=lambda node: (node.lineno, node.col_offset), reverse=True):

@@ -81,9 +81,9 @@ def read_parse(op: Any) -> Parse:
 
 
 def flat_shapes(op: Any) -> dict[str, list[int | None]]:
-    """Map the names of dense features to the declared shapes that an inferred schema lacks.
+    """Map the names of dense features to their declared shapes, if an inferred schema lacks them.
 
-    These are the shapes with several dimensions, and the shape `[1]`.
+    It lacks shapes with several dimensions, and the shape `[1]`.
     """
     import tensorflow as tf
 

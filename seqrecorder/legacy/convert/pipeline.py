@@ -77,7 +77,10 @@ class Facts:
     mixed: bool = False
 
     def differences(self) -> list[str]:
-        """Describe how batches from a dataset of the records differ from what the function returns."""
+        """List differences between the batches of the function and those of `sr.read`.
+
+        `sr.read` reads a dataset of the records that the function parses.
+        """
         operations = self.reader.graph.get_operations() if self.parses and self.reader is not None else ()
         shapes = {name: shape for op in self.parses for name, shape in flat_shapes(op).items()}
         flat = [f"{name!r} comes without its shape {n}: reshape it in dataset.map()" for name, n in shapes.items()]
@@ -275,9 +278,9 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """List for each component of a queue whether it is used.
+        """Check for each component of a queue whether it is used.
 
-        If no component is used, all of them count as used.
+        The result is a list with one entry per component. If no component is used, all of them count as used.
         """
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
@@ -285,7 +288,11 @@ class Pipeline:
         return live if any(live) else [True] * count
 
     def _is_used(self, tensor: Any) -> bool:
-        """Check whether a tensor is returned or used in a computation, directly or after further queues."""
+        """Check whether a tensor is used.
+
+        It is used if the function returns it, or if an operation computes with it. It may pass through further queues
+        first.
+        """
         return tensor.name in self._returned or any(self._uses(op, tensor) for op in tensor.consumers())
 
     def _uses(self, op: Any, tensor: Any) -> bool:
@@ -306,8 +313,8 @@ class Pipeline:
     def _batch_size(self, count: int, *, rest: bool) -> str:
         """Print the size of the final batch.
 
-        The size becomes a parameter of `inputs`, unless it is greater than 1 and a later operation contains it as a
-        constant.
+        The size becomes a parameter of `inputs`. It remains a constant if a later operation contains the same number,
+        unless this number is 1.
         """
         import tensorflow as tf
 
@@ -328,7 +335,8 @@ class Pipeline:
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
         """Print the pipeline that fills a queue.
 
-        The result maps the position of each component that the pipeline yields to the name of this component.
+        The result maps the position of each component in the queue to a name. Components that the pipeline does not
+        yield are left out.
         """
         feeds = self._runners.feeds(queue)
         feed = feeds[0]
@@ -366,9 +374,9 @@ class Pipeline:
         return names
 
     def _keep(self, variable: str, condition: str, row: str) -> None:
-        """Print a filter of records, and a `map` that removes the condition.
+        """Print a filter of records.
 
-        The condition of the filter is the first component of each record.
+        The condition depends on the first component of each record, which a `map` then removes.
         """
         self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {condition})")
         self.module.add(f"{variable} = {variable}.map(lambda keep, {row}: row)")
@@ -551,7 +559,7 @@ def is_swapped(op: Any) -> bool:
 
 
 def _is_length(tensor: Any) -> bool:
-    """Check whether a tensor is the number of values of a parsed feature."""
+    """Check whether a tensor contains the number of values of a parsed feature."""
     kinds = set[str]()
     while tensor.op.type in _ON_LENGTHS:
         kinds.add(tensor.op.type)

@@ -132,9 +132,10 @@ class Run:
     apart: Sequence[Sequence[int]] = ()
 
     def columns(self, batch: Batch) -> list[Any]:
-        """Group the indices and the values of each sparse tensor by row.
+        """Split the sparse tensors of a batch into rows.
 
-        The shape of a sparse tensor is replaced by a list of empty tuples, one for each row.
+        The indices and the values of each sparse tensor are grouped by row. Its shape is replaced by a list of empty
+        tuples, one for each row.
         """
         parts = list(batch)
         for start in reversed(self.sparse):
@@ -195,7 +196,10 @@ def dataset_run(dataset: Any, most: int) -> Run:
 
 
 def _find_sparse(leaves: Sequence[Any]) -> tuple[int, ...]:
-    """Find the positions of sparse tensors in the flat list of all tensors and components."""
+    """Find the positions at which the sparse tensors of a batch begin.
+
+    A batch is a flat list of arrays, which contains a separate array for each component of a sparse tensor.
+    """
     import tensorflow as tf
 
     tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
@@ -252,7 +256,10 @@ def explain(error: Exception) -> str:
 
 
 def _find_apart(tensors: Sequence[Any]) -> list[list[int]]:
-    """Group the positions of tensors that depend on the same dequeues or reads."""
+    """Group tensors that depend on the same dequeues or reads.
+
+    A group lists the positions of its tensors. Tensors in different groups have no dequeue or read in common.
+    """
     groups = list[tuple[set[Any], list[int]]]()
     for position, tensor in enumerate(tensors):
         pulls, positions = {op for op in back_from([tensor.op]) if is_pull(op)}, [position]
@@ -399,9 +406,9 @@ def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: 
 
 
 def _other_kind(one: Run, other: Run) -> str | None:
-    """Describe how two runs differ in errors, dtypes, ranks or batch sizes.
+    """Compare two runs by their errors, dtypes, ranks and batch sizes.
 
-    The result is None if neither run has an error and they do not differ.
+    The result describes an error or the first difference. It is None if there is neither.
     """
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
@@ -434,8 +441,8 @@ def _sizes(run: Run) -> list[int]:
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of all batches of a run, without padding.
 
-    Each row comes with the position of its first tensor in the batch, which tells the rows of independent pipelines
-    apart.
+    If a run contains several independent pipelines, each of them has its own rows. Each row therefore comes with a
+    number that identifies its pipeline: the position of the first tensor of the row in the batch.
     """
     for batch in run.batches:
         columns = run.columns(batch)
@@ -507,8 +514,8 @@ def fixed_random_numbers() -> Iterator[None]:
 def _is_of_a_record(value: Any) -> bool:
     """Check whether a tensor is part of a record.
 
-    This holds for all tensors in the graph of a function. Other tensors are part of a record if they depend on a queue
-    or reader.
+    In the graph of a function, all tensors count as parts of a record. In other graphs, this holds for tensors that
+    depend on a queue or reader.
     """
     import tensorflow as tf
 

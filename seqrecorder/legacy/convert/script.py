@@ -124,7 +124,7 @@ def _import_script(script: str) -> Iterator[Any]:
 
 
 def _modules_of(name: str) -> dict[str, Any]:
-    """Return the imported modules with the same top-level package as a module."""
+    """Return the imported modules of the top-level package to which a module belongs."""
     top = name.partition(".")[0]
     return {key: module for key, module in sys.modules.items() if key.partition(".")[0] == top}
 

@@ -67,7 +67,10 @@ def plain(value: Any) -> str:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """Make names unique by numbering; an empty name becomes `x`."""
+    """Make names unique by adding numbers to repeated ones.
+
+    An empty name becomes `x`.
+    """
     new: list[str] = []
     for base in names:
         new.append(next(name for name in numbered(base or "x") if name not in new and identifier(name)))
@@ -80,7 +83,9 @@ def numbered(base: str) -> Iterator[str]:
 
 
 def fold(line: str, indent: int = 0) -> list[str]:
-    r"""Fold a statement into lines of at most `WIDTH` characters, between the items of its widest bracket.
+    r"""Fold a statement into lines of at most `WIDTH` characters, if possible.
+
+    Lines are broken between the items of the widest bracket.
 
     >>> fold("x = f(" + ", ".join(["argument"] * 12) + ")")[:2]
     ['x = f(', '    argument,']

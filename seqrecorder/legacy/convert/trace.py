@@ -207,7 +207,10 @@ def _line(file: str, number: int) -> Line:
 
 @functools.cache
 def _statements(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """List the simple statements of a file as (first line, last line, assigned names), the shortest first."""
+    """List the simple statements of a file, the shortest first.
+
+    Each of them is a tuple of its first line, its last line, and the names to which it assigns.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
