@@ -11,7 +11,7 @@ import queue
 import sys
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from multiprocessing import spawn
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -358,6 +358,8 @@ class PoolEncoder:
 
     def _next(self) -> list[Block]:
         chunk = self._pending[0]
+        while not wait([chunk.future], 1).done:  # an interrupt that arrives just before a wait begins does not end it
+            pass
         try:
             blocks, done = chunk.future.result()
         except SeqrecorderError:
