@@ -610,7 +610,7 @@ def to_seeds(digits: Any) -> Any:
 
 @attrs.frozen
 class Derivation(ABC):
-    """Interface of derivations: new values for a field, additional fields computed from it, or both.
+    """Interface of derivations, which replace the values of a field, compute additional fields from it, or both.
 
     Attributes:
         source: name of the source field, which can be stored or derived.

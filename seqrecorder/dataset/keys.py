@@ -118,7 +118,7 @@ class KeyRegistry:
 def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
     """Merge two sorted runs of hashes and positions.
 
-    Each run is a list of both arrays. The two lists are emptied, to save memory.
+    Each run is a list of two arrays, the hashes and the positions. Both lists are emptied to save memory.
     """
     few, many = sorted((one, other), key=lambda run: len(run[0]))
     length = len(few[0]) + len(many[0])

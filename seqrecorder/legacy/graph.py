@@ -351,8 +351,8 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 def sources_of(pull: Any) -> list[Any]:
     """List the sources of a pull.
 
-    These are a queue for a dequeue operation, and a reader and its queue of files for a read operation. A registered
-    dataset operation is its own source.
+    A dequeue operation has one source, its queue. A read operation has two: the reader and its queue of files. A
+    registered dataset operation is its own source.
     """
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 

@@ -184,7 +184,7 @@ def cut_section(
 def are_apart(sections: Sequence[Section]) -> bool:
     """Check whether sections take their elements from different sources.
 
-    Sections that pull more than once, or whose pulls differ, also pass if all queues that they share hold file names.
+    If a section pulls more than once, or if the pulls of sections differ, they may share a queue that holds file names.
     """
     taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
     own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]

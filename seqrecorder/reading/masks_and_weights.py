@@ -189,7 +189,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
     """Split an option into one value per target.
 
-    The value is None for a target for which the option has none.
+    Targets that the option does not cover get None.
     """
     if value is None:
         return [None] * len(places)

@@ -68,10 +68,10 @@ def _begin(data: bytes) -> None:
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
-    """Encode sources of a chunk until the result has a certain size.
+    """Encode sources of a chunk until the blocks reach a certain size.
 
-    The task is the pickled chunk, and the index of its first source to encode. The result is the blocks, and the index
-    of the next source.
+    `task` contains the pickled chunk, and the index of the first source to encode. The result contains the blocks, and
+    the index of the next source.
     """
     pickled, start = task
     sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
@@ -222,7 +222,8 @@ class _Costs:
     def verdict(self) -> bool | None:
         """Check whether workers would save time.
 
-        The work to come is assumed to be as much as the work done so far. The result is None as long as it is unclear.
+        The rule assumes that as much work remains as has been done so far. The result is None while it is too early to
+        tell.
         """
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
