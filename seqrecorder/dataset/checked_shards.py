@@ -271,8 +271,8 @@ class Origin:
         """Raise `RecordError` if one of the first records of bare shards does not fit the fields.
 
         TensorFlow would raise its error only while iterating, and without naming the file or the record. Values that
-        are serialized as bytes, such as images, are not checked, because steps that cropping removes may contain
-        anything.
+        are serialized as bytes, such as images, are not checked, because they may belong to steps that are cropped
+        away, and these need not be valid.
         """
         names = [field.name for field in schema.fields if not field.in_items]
         if self.manifest is not None or not names:

@@ -137,7 +137,7 @@ class Salvage:
     def lost_bytes(self) -> int:
         """Number of bytes in the ranges without intact records.
 
-        In GZIP shards, decompressed bytes are counted. A missing shard counts with the size of its file.
+        In GZIP shards, decompressed bytes are counted. For a missing shard, the recorded size of its file is counted.
         """
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 

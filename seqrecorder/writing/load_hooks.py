@@ -1,7 +1,4 @@
-"""Calls of the hooks `load` and `split` of a record class.
-
-The parameters of the hooks are also checked here.
-"""
+"""Calls of the hooks `load` and `split` of a record class, and checks of their parameters."""
 
 from __future__ import annotations
 

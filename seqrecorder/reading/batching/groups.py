@@ -1,4 +1,4 @@
-"""`Groups`, batches of P different values of a field, with K records for each value."""
+"""`Groups`: batches with K records for each of P different values of a field."""
 
 from __future__ import annotations
 

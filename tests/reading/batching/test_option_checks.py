@@ -93,4 +93,4 @@ def test_resumes_exactly(lines: Path, tmp_path: Path, options: sr.Bucket) -> Non
         again = iter(anew)
         tf.train.Checkpoint(iterator=again).restore(path)
         assert [b["key"].numpy().tolist() for b in again] == whole[position:]
-    assert len(saved) > 5
+    assert len(saved) > 3
