@@ -125,7 +125,6 @@ GIVEN = {
     "sparse added with default": sr.SparseVector([0], [1.0], 4),
     "optional added": 4,
     "optional added with default": None,
-    "list added empty": [1.0, 2.0],
     "list added optional": [1.0, 2.0],
 }
 
