@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name: str) -> None:
+def test_examples_run(name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The examples of a module give what stands below them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.getbasetemp()))  # `scratch` keeps its directory
     module = importlib.import_module(name.removesuffix(".__init__"))
     tf.random.set_seed(None)  # of the process, which another test has set, and which TensorFlow's seeds go by
     names = {"__name__": "example"}  # they are read as a user's code, not as the package's own
