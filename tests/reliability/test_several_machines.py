@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -120,22 +119,23 @@ def test_service_of_processes(tmp_path, figure):
 
         def count(policy, *, kill=False, **options):
             deal = service.distribute(processing_mode=policy, service=f"grpc://localhost:{dispatcher}")
-            seen = Counter()
+            seen = np.zeros(RECORDS, int)
             for number, batch in enumerate(sr.read(tmp_path / "c", batch=sr.Pad(4), **options).apply(deal)):
-                seen.update(batch["number"].numpy().tolist())
+                np.add.at(seen, batch["number"].numpy(), 1)
                 if kill and number == 100:
                     workers[0].send_signal(signal.SIGKILL)
                     workers[0].wait()
                     workers[0] = serve("worker", ports[0])
-            return Counter(seen[number] for number in range(RECORDS))
+            return seen
 
         dynamic, off = service.ShardingPolicy.DYNAMIC, service.ShardingPolicy.OFF
         for options in ({}, {"shuffle": 100, "seed": 1}):
-            assert count(dynamic, **options) == {1: RECORDS}
-            assert count(off, **options) == {2: RECORDS}
+            assert set(count(dynamic, **options)) == {1}
+            assert set(count(off, **options)) == {2}
             once = count(dynamic, kill=True, **options)
             assert set(once) <= {0, 1}
-            assert options or once[0] <= 2 * RECORDS / 8  # the shard that was read, and perhaps one that was fetched
+            # What is lost is the rest of shards. How many of these small ones a worker has fetched is a matter of time.
+            assert options or (np.diff(once.reshape(-1, 8), axis=0) <= 0).all()
             assert 0 not in count(off, kill=True, **options)
             figure(19, "workers of tf.data service killed under DYNAMIC", 1, "each once")
             figure(19, "workers of tf.data service killed under OFF", 1, "all there")
