@@ -45,7 +45,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1820, 11),
     "wire": (930, 4),
-    "storage": (2811, 11),
+    "storage": (2797, 11),
     "codec": (3070, 13),
     "dataset": (3764, 16),
     "writing": (2916, 12),

@@ -17,6 +17,7 @@ import io
 import json
 import lzma
 import mmap
+import mmap
 import os
 import re
 import secrets
@@ -1313,7 +1314,7 @@ class FileDigest:
             self._failure = error
 
     def _read_on(self) -> None:
-        piece = memoryview(bytearray(_PIECE))
+        piece = memoryview(mmap.mmap(-1, _PIECE))  # not from the arena of this thread, which would keep it
         with open_source(self._path, buffering=0) as file:
             file.seek(self._read)
             while size := file.readinto(piece):

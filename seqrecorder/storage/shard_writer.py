@@ -11,7 +11,6 @@ import errno
 import os
 import sys
 import zlib
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from seqrecorder.errors import ShardWriteError, first_line
 from seqrecorder.storage import crc32c
 from seqrecorder.storage.crc32c import framed
 from seqrecorder.storage.files import FileDigest, advice_on, error_at, faults_around, read_lengths
-from seqrecorder.storage.processes_and_signals import submit
 from seqrecorder.storage.tfrecord import GZIP_WBITS
 from seqrecorder.wire.byte_rows import sizes
 
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 
 _GZIP_LEVEL = 1  # six times as slow as a plain write; the default level is 33 times as slow, for nearly the same size
-_MANY = 2048  # number of records from which a thread for framing pays off
 _SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
 _MOST_OPEN = 32  # shards that stay open; others are opened for each append, to respect the limit of open files
@@ -92,10 +89,6 @@ class OpenShards:
 class FramedFile:
     """Shard file whose frames are built by numpy.
 
-    If the file stays open, writes of many records are framed and written in a thread, while the next records are
-    encoded. An error in the thread is raised by the next call. A file that does not stay open is opened for each
-    append.
-
     Args:
         path: path of the file.
         compression: compression of the file.
@@ -105,9 +98,6 @@ class FramedFile:
     def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS) if compression else None
-        # None for files that do not stay open, since there may be many.
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
-        self._pending: Future[Any] | None = None
         self._stays_open = stays_open
         self._pause()
 
@@ -117,11 +107,7 @@ class FramedFile:
 
     def write(self, data: Sequence[bytes]) -> None:
         """Add serialized records."""
-        self._wait()
-        if self._pool is None or len(data) < _MANY:
-            self._append(framed(data))
-        else:
-            self._pending = submit(self._pool, self._append, framed(data))
+        self._append(framed(data))
 
     def _append(self, chunks: Iterable[Any]) -> None:
         if self._file.closed:
@@ -130,17 +116,11 @@ class FramedFile:
             self._file.write(octets if self._packer is None else self._packer.compress(octets))
         self._pause()
 
-    def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
-
     def flush(self) -> None:
         """Write out all buffers.
 
         No records can be added afterwards.
         """
-        self._wait()
         packer, self._packer = self._packer, None
         if packer is not None:
             self._append([packer.flush()])
@@ -149,8 +129,6 @@ class FramedFile:
 
     def close(self) -> None:
         """Close the file."""
-        if self._pool is not None:
-            self._pool.shutdown()
         self._file.close()
 
 
