@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _LAST = (1 << 64) - 1
+_KINDS = (str, bytes, int, float, np.generic)  # types of keys
 
 
 class KeyRegistry:
@@ -445,12 +446,12 @@ class UniqueKeys:
         if self._chunk is None and self._key is not None:
             with contextlib.suppress(AttributeError):
                 keys = list(map(attrgetter(self._key.name), records))
-                if set(map(type, keys)) == {str}:
+                if all(issubclass(kind, _KINDS) for kind in set(map(type, keys))):
                     return keys
         return list(map(self._identity, records))
 
     def _identity(self, record: Any) -> Any:
         value = getattr(record, self._key.name, None) if self._key is not None else None
-        if not isinstance(value, (str, bytes, int, float, np.generic)):
+        if not isinstance(value, _KINDS):
             return None
         return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))

@@ -77,10 +77,11 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
     """
     seeded, digests = _seeded(seed), []
     for key in keys:
-        # The two common types are inlined, because a function call would take as long as the hash.
-        if type(key) is str:
+        # The common types are inlined, because a function call would take as long as the hash.
+        kind = type(key)
+        if kind is str:
             data = b"s" + key.encode("utf-8", "surrogatepass")
-        elif type(key) is int:
+        elif kind is int or kind is np.int64:
             data = b"i%x" % key
         else:
             data = _encoded(key)
