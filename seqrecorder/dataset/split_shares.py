@@ -78,11 +78,10 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
     seeded, digests = _seeded(seed), []
     for key in keys:
         # The common types are inlined, because a function call would take as long as the hash.
-        kind = type(key)
-        if kind is str:
+        if type(key) is str:
             data = b"s" + key.encode("utf-8", "surrogatepass")
-        elif kind is int or kind is np.int64:
-            data = b"i%x" % key
+        elif type(key) is int or type(key) is np.int64:
+            data = b"i%x" % int(key)
         else:
             data = _encoded(key)
         state = seeded()

@@ -11,7 +11,6 @@ import numpy as np
 
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.checked_shards import resolve
-from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.pack import Pack
@@ -150,12 +149,12 @@ def _line(plan: Plan) -> tuple[str, ...]:
 
 
 @overload
-def plan(path: Selection, strategy: Batching, /, **options: Unpack[PlanKeywords]) -> Plan: ...
+def plan(path: Any, strategy: Batching, /, **options: Unpack[PlanKeywords]) -> Plan: ...
 
 
 @overload
 def plan(
-    path: Selection, first: Batching, second: Batching, /, *strategies: Batching, **options: Unpack[PlanKeywords]
+    path: Any, first: Batching, second: Batching, /, *strategies: Batching, **options: Unpack[PlanKeywords]
 ) -> PlanTable: ...
 
 
@@ -209,7 +208,7 @@ def plan(
 
     Args:
         path: dataset, selection or bare shards; see `read`.
-        split: name of the split; leave it out if `path` is a selection: `plan(train, Pad(2))`.
+        split: name of the split; leave it out for a selection, bare shards or the only split: `plan(train, Pad(2))`.
         strategies: strategies to plan; pass `Pad(64)` for `batch=64` of `read`.
         schema: record class to read as; required for bare shards.
         shuffle: size of the shuffle window, in records; 0 keeps the written order.
@@ -223,8 +222,8 @@ def plan(
         OptionError: there is no strategy, or one does not fit the data.
         DatasetNotFoundError: there is no such dataset, split or file.
     """
-    if isinstance(path, Selection) and split is not None and not isinstance(split, str):
-        split, strategies = None, (split, *strategies)  # after a selection, the second argument is a strategy
+    if split is not None and not isinstance(split, str):
+        split, strategies = None, (split, *strategies)  # the split is left out
     if not strategies:
         raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
     for strategy in strategies:

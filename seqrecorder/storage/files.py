@@ -17,7 +17,6 @@ import io
 import json
 import lzma
 import mmap
-import mmap
 import os
 import re
 import secrets

@@ -154,7 +154,7 @@ def test_lists_that_can_be_cut_are_planned(mixed: Path, strategy: Any, fields: l
         assert plan.steps == sum(int(batch[name].numpy().sum()) for batch in batches for name in lengths)
         assert plan.padded_steps == sum(int(np.prod(batch[name].shape[:2])) for batch in batches for name in read)
     pads = sr.plan(mixed, None, strategy, sr.Pad(7))
-    assert pads[1] == sr.plan(mixed, None, sr.Pad(7))
+    assert pads[1] == sr.plan(mixed, sr.Pad(7))
 
 
 @pytest.mark.parametrize("shard", [(1, 2), (2, 5)])
@@ -168,7 +168,7 @@ def test_the_plan_of_a_share(lines: Path, shard: tuple[int, int]) -> None:
 def test_bare_shards_are_planned(lines: Path) -> None:
     """Shards without lengths files are parsed once, and planned the same, file after file."""
     bare = sorted(map(str, lines.glob("train/*.tfrecord")))
-    plan = sr.plan(bare, None, sr.Pad(16), schema=Line)
+    plan = sr.plan(bare, sr.Pad(16), schema=Line)
     assert plan.steps == sr.plan(lines, "train", sr.Pad(16)).steps
     assert plan.batches == len(list(sr.read(bare, batch=sr.Pad(16), schema=Line)))
 
