@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -65,6 +66,9 @@ def pytest_configure(config):
     # pytest-xdist would begin with the files that have the most tests, which are the shortest.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    # A script's background jobs ignore this signal, and so would the processes that tests interrupt.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(50_000, 50, 50)  # importing and tracing make very many small objects that stay
     import hypothesis
 
