@@ -16,7 +16,7 @@ from seqrecorder.dataset.manifest import dataset_at, read_manifest
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.foreign.infer import EXAMPLE, SEQUENCE_EXAMPLE, array_of, infer_profile, profile
+from seqrecorder.sources.foreign.infer import EXAMPLE, SEQUENCE_EXAMPLE, Tallies, array_of, infer_profile, profile
 from seqrecorder.storage.shard_reader import peek
 from seqrecorder.storage.tfrecord import detect_compression, walk_frames
 from seqrecorder.wire.read import read_message
@@ -92,7 +92,7 @@ def describe_shard(path: Path) -> ShardDescription:
             samples = peek(path, compression, max(1, int(fitting)))
         except ShardReadError as error:
             problem = problem or error.message
-    result = profile(samples)
+    result = profile(Tallies().add(samples))
     return ShardDescription(
         path,
         size,

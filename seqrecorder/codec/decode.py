@@ -89,10 +89,6 @@ def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *det
     return value
 
 
-def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.repeat(starts - bounds(sizes)[:-1], sizes) + np.arange(int(sizes.sum()))
-
-
 def _with_defaults(field: Field, values: NDArray[Any], have: NDArray[np.bool_]) -> NDArray[Any]:
     if have.all():
         return values
@@ -115,7 +111,7 @@ NUMPY = Vectors(
     chosen=operator.getitem,
     take=operator.getitem,
     starts=lambda sizes: bounds(sizes)[:-1],
-    ranges=_ranges,
+    ranges=lambda starts, sizes: np.repeat(starts - bounds(sizes)[:-1], sizes) + np.arange(int(sizes.sum())),
     longest=lambda several: np.max(np.stack(several), 0),
     with_defaults=_with_defaults,
 )

@@ -108,8 +108,7 @@ def convert(
     reading = known.with_encoded_images
     sources = {split: read_records(files, schema=reading, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
     records: Any = sources if isinstance(paths, Mapping) else sources[""]
-    manifest = write(records, destination, schema=known, **options)
-    return Conversion(manifest, inference)
+    return Conversion(write(records, destination, schema=known, **options), inference)
 
 
 def _without(inference: Inference, leave_out: Sequence[str]) -> Inference:

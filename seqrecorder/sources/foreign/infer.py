@@ -6,6 +6,10 @@ have equal lengths. The dtype of bytes for `tf.io.decode_raw` is not stored in f
 
 from __future__ import annotations
 
+import array
+import collections
+import contextlib
+import functools
 import itertools
 import keyword
 import re
@@ -23,12 +27,12 @@ from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import RESERVED, draft, identifier
 from seqrecorder.storage.files import check_compression, files_named
+from seqrecorder.storage.processes_and_signals import in_processes
 from seqrecorder.storage.shard_reader import RecordReader
-from seqrecorder.storage.tfrecord import check_walk
 from seqrecorder.wire.read import Feature, WireError, any_feature, list_values, message_spans, name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Storage
+    from seqrecorder.storage.files import Compression
 
 if TYPE_CHECKING:
     Shape = tuple[int | None, ...]
@@ -57,7 +62,7 @@ _SINGLE = {  # steps with one number; the varint of an int64 has 1 to 10 bytes
     ),
     "float": re.compile(rb"\n\x08\x12\x06\n\x04.{4}", re.DOTALL),
 }
-_DTYPES = {"int64": "int64", "float": "float32", "bytes": "bytes"}
+_DTYPES = {"int64": "int64", "float": "float32", "bytes": "bytes", "str": "str"}
 
 
 @attrs.frozen
@@ -108,8 +113,7 @@ class FeatureDescription:
 
         This is assumed if no record has more than one step, and steps do not always consist of one value.
         """
-        several = self.values is not None and self.values.only != 1
-        return self.steps is not None and self.steps.most == 1 and several
+        return self.steps is not None and self.steps.most == 1 and self.values is not None and self.values.only != 1
 
 
 @attrs.frozen(eq=False)
@@ -138,9 +142,9 @@ class _Tally:
     """Statistics of a feature over the messages read so far."""
 
     kinds: set[str] = attrs.field(factory=set)
-    is_text: bool = True
+    """Kinds of its values, as in `_DTYPES`."""
     formats: set[str | None] = attrs.field(factory=set)
-    sizes: list[tuple[int, int, int]] = attrs.field(factory=list)
+    sizes: array.array[int] = attrs.field(factory=lambda: array.array("q"))
     """For each message with the feature: index of the message, number of steps and number of values."""
     counts: set[int] = attrs.field(factory=set)
 
@@ -152,7 +156,8 @@ class _Tally:
         for kind, step in _SINGLE.items():
             steps = step.findall(data, start, stop)
             if sum(map(len, steps)) == stop - start > 0:
-                self.add(Feature(kind, [0]))
+                self.kinds.add(kind)
+                self.counts.add(1)
                 return len(steps), len(steps)
         counts = [self.add(feature) for feature in list_values(data, start, stop, "", any_feature)]
         return len(counts), sum(counts)
@@ -160,63 +165,90 @@ class _Tally:
     def add(self, feature: Feature) -> int:
         """Add the values of a Feature to the statistics, and return their number."""
         kind, values = feature.kind, feature.values
-        count = len(values)
-        if kind:
-            self.kinds.add(kind)
         if kind == "bytes":
-            self.is_text = self.is_text and all(map(_is_text, values))
-            self.formats.update(map(_format, values) if len(self.formats) <= 1 else ())
-        self.counts.add(count)
-        return count
+            kind = "bytes" if "bytes" in self.kinds or not all(map(_is_text, values)) else "str"
+            self.formats.update(map(_format, values) if self.formats != {None} else ())
+        self.kinds.update([kind] if kind else ())
+        self.counts.add(len(values))
+        return len(values)
+
+    def join(self, other: _Tally, records: int) -> None:
+        """Add the statistics of messages that follow the first `records` messages."""
+        self.kinds |= other.kinds
+        self.formats |= other.formats
+        self.counts |= other.counts
+        self.sizes.frombytes((np.frombuffer(other.sizes, np.int64).reshape(-1, 3) + np.r_[records, 0, 0]).tobytes())
 
     def dtype(self) -> str | None:
         """Return the name of the element type, as in `FeatureDescription.dtype`."""
-        if len(self.kinds) != 1:
-            return "mixed" if self.kinds else None
-        dtype = _DTYPES[next(iter(self.kinds))]
-        return "str" if dtype == "bytes" and self.is_text else dtype
+        kinds = self.kinds - {"str"} if "bytes" in self.kinds else self.kinds
+        return _DTYPES[next(iter(kinds))] if len(kinds) == 1 else "mixed" if kinds else None
 
 
-def profile(data: Iterable[bytes]) -> Profile:
-    """Describe the features of serialized messages.
+@attrs.define
+class Tallies:
+    """Statistics of the features of messages, which other processes can collect, too.
+
+    Attributes:
+        records: number of messages.
+        problem: reason why a message, which is then the last one, is of an unknown kind; empty if there is none.
+        features: statistics of each feature, by kind and name.
+    """
+
+    records: int = 0
+    problem: str = ""
+    features: dict[tuple[str, str], _Tally] = attrs.field(factory=lambda: collections.defaultdict(_Tally))
+
+    def add(self, data: Iterable[bytes]) -> Tallies:
+        """Add messages, and return these statistics."""
+        for item in data:
+            try:
+                singles, sequences = message_spans(item)
+                for encoded, span in singles.items():
+                    tally = self.features["context", name_text(encoded)]
+                    tally.sizes.extend((self.records, *[tally.add(any_feature(item, *span)[0])] * 2))
+                for encoded, span in sequences.items():
+                    tally = self.features["feature_list", name_text(encoded)]
+                    tally.sizes.extend((self.records, *tally.add_steps(item, *span)))
+            except WireError as error:
+                self.problem = f"unknown: the bytes are neither a SequenceExample nor an Example ({error})"
+                break
+            self.records += 1
+        return self
+
+    def join(self, other: Tallies) -> None:
+        """Add the statistics of messages that follow."""
+        for name, tally in other.features.items():
+            self.features[name].join(tally, self.records)
+        self.records, self.problem = self.records + other.records, self.problem or other.problem
+
+
+def profile(tallies: Tallies) -> Profile:
+    """Describe the features of messages from their statistics.
 
     >>> import tensorflow as tf
     >>> message = tf.train.Example()
     >>> message.features.feature["ids"].int64_list.value.extend([3, 1, 2])
-    >>> [ids] = profile([message.SerializeToString()]).features
+    >>> [ids] = profile(Tallies().add([message.SerializeToString()])).features
     >>> ids.name, ids.dtype, str(ids.values)
     ('ids', 'int64', '3')
     """
-    records, context, lists = 0, dict[str, _Tally](), dict[str, _Tally]()
-    for item in data:
-        try:
-            singles, sequences = message_spans(item)
-            for encoded, span in singles.items():
-                tally = context.setdefault(name_text(encoded), _Tally())
-                count = tally.add(any_feature(item, *span)[0])
-                tally.sizes.append((records, count, count))
-            for encoded, span in sequences.items():
-                tally = lists.setdefault(name_text(encoded), _Tally())
-                tally.sizes.append((records, *tally.add_steps(item, *span)))
-        except WireError as error:
-            problem = f"unknown: the bytes are neither a SequenceExample nor an Example ({error})"
-            return Profile(problem, records, (), {}, {})
-        records += 1
-    if not context and not lists:
+    records = tallies.records
+    if tallies.problem or not tallies.features:
         why = "no record has a feature" if records else "no record could be read"
-        return Profile(f"unknown: {why}", records, (), {}, {})
+        return Profile(tallies.problem or f"unknown: {why}", records, (), {}, {})
     features, sizes, totals = [], {}, {}
-    for kind, of_kind in (("context", context), ("feature_list", lists)):
-        for name, tally in sorted(of_kind.items()):
-            positions, lengths, counts = zip(*tally.sizes, strict=True)
-            length = Range(min(lengths), max(lengths)) if of_kind is lists else None
-            values = Range(min(tally.counts), max(tally.counts)) if tally.counts else None
-            form = tally.formats.pop() if len(tally.formats) == 1 else None
-            features.append(FeatureDescription(name, kind, tally.dtype(), len(positions), length, values, form))
-            sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
-            sizes[name][list(positions)], totals[name][list(positions)] = lengths, counts
+    for (kind, name), tally in sorted(tallies.features.items()):
+        positions, lengths, counts = np.frombuffer(tally.sizes, np.int64).reshape(-1, 3).T
+        length = Range(int(lengths.min()), int(lengths.max())) if kind == "feature_list" else None
+        values = Range(min(tally.counts), max(tally.counts)) if tally.counts else None
+        form = tally.formats.pop() if len(tally.formats) == 1 else None
+        features.append(FeatureDescription(name, kind, tally.dtype(), positions.size, length, values, form))
+        sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
+        sizes[name][positions], totals[name][positions] = lengths, counts
     # A SequenceExample without lists is encoded like an Example, because both store these features under field 1.
-    return Profile(SEQUENCE_EXAMPLE if lists else EXAMPLE, records, tuple(features), sizes, totals)
+    message = SEQUENCE_EXAMPLE if any(kind == "feature_list" for kind, _ in tallies.features) else EXAMPLE
+    return Profile(message, records, tuple(features), sizes, totals)
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
@@ -273,7 +305,6 @@ def array_of(feature: Feature) -> NDArray[Any]:
     return np.asarray(feature.values, np.int64 if feature.kind == "int64" else np.float32)
 
 
-_READ = 64  # records per read
 _LENGTHS = 2  # with fewer distinct lengths, a constant ratio of lengths may be a coincidence
 
 
@@ -345,7 +376,7 @@ def infer(
 
     Raises:
         DatasetNotFoundError: the file does not exist.
-        ShardReadError: a file is damaged.
+        ShardReadError: one of the records to inspect is damaged.
         SchemaMismatchError: the messages are of an unknown kind, or a feature in `raw` does not contain bytes.
         SchemaError: no feature can be declared.
         OptionError: an option is invalid, or names an unknown feature.
@@ -356,7 +387,7 @@ def infer(
         check_count("records", records)
     declared = _declared(raw or {}, shapes or {})
     files = files_named(paths)
-    profiled = profile(_sample(files, records, compression))
+    profiled = _profile_files(files, records, compression)
     if not profiled.features:
         raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {profiled.message}")
     features = {feature.name: feature for feature in profiled.features}
@@ -394,15 +425,19 @@ def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
     return declared
 
 
-def _sample(files: Sequence[Path], records: int | None, compression: str | None) -> Iterator[bytes]:
-    """Yield the first records of each file, about `records` in total."""
-    each = None if records is None else -(-records // len(files))
-    kind = common_compression(files, check_compression(compression))
-    for path in files:
-        # Without this check, TensorFlow would stop silently at truncated records, and crash on some damaged headers.
-        check_walk(path, kind, -1, path)
-        windows = RecordReader(path, kind, _READ if each is None else min(each, _READ))
-        yield from itertools.islice(itertools.chain.from_iterable(windows), each)
+def _profile_files(files: Sequence[Path], records: int | None, compression: str | None) -> Profile:
+    """Describe the features of the first records of each file, about `records` in total."""
+    most = None if records is None else -(-records // len(files))
+    kind, tallies = common_compression(files, check_compression(compression)), Tallies()
+    with contextlib.closing(in_processes(functools.partial(_tally, kind, most), files)) as parts:
+        for _, part in parts:
+            tallies.join(part.result())
+    return profile(tallies)
+
+
+def _tally(compression: Compression, most: int | None, path: Path) -> Tallies:
+    records = (record for block in RecordReader(path, compression).blocks() for record in block.rows())
+    return Tallies().add(itertools.islice(records, most))
 
 
 def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None, key: str | None = None) -> Inference:
