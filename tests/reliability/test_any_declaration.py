@@ -128,6 +128,9 @@ def check_objects(record_class, records, path):
     # A name with an asterisk stands for numbered features of foreign files; what is written is one list.
     convert(str(data / "train" / "*.tfrecord"), path / "again", schema=sr.Schema.of(record_class).written)
     assert list(sr.read_records(path / "again", schema=record_class)) == records
+    one_more = {"one_more_field": sr.context("int64", default=7, kw_only=True)}
+    sr.rewrite(path / "again", schema=attrs.make_class("Declared", one_more, bases=(record_class,)))
+    assert list(sr.read_records(path / "again", schema=record_class)) == records
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.nightly)])
