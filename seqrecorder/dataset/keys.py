@@ -430,7 +430,7 @@ class UniqueKeys:
             first = int(doubled[0])
             other = int(earlier[first]) - self._old_count
             where = f"record {other}" if other >= 0 else f"a record that is in {self._old_label} already"
-            hint = "" if other >= 0 else ". An append extends no record"
+            hint = ". An append extends no record" if other < 0 else "; pieces of a record need numbers (chunk=True)"
             if self._has_chunks:
                 hint += ". Number chunks by chunk=True, and write stored chunks again as a selection, not as a list"
             raise DuplicateKeyError(

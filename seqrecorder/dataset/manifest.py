@@ -483,8 +483,8 @@ class Manifest:
             raise OptionError(f"{self.where} has several splits: name one of {', '.join(names)}")
         if not isinstance(name, str):
             raise OptionError(
-                f"split: expected the name of one, got {name!r}; read each, and join what comes: "
-                "`dataset.concatenate(other)`, `itertools.chain(records, others)`"
+                f"split: expected the name of one, got {name!r}; a strategy goes to `batch=`; of several splits, read "
+                "each, and join what comes: `dataset.concatenate(other)`, `itertools.chain(records, others)`"
             )
         if name not in self.splits:
             text = f"{self.where} has no split {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}"
