@@ -58,6 +58,8 @@ def print_parse(body: Any, op: Any) -> dict[str, str]:
 
 def read_parse(op: Any) -> Parse:
     """Read the features of a parse operation from its attributes and constants."""
+    import tensorflow as tf
+
     outputs = group_tensors(op, op.op_def.output_arg, op.outputs)
     inputs = group_tensors(op, op.op_def.input_arg, op.inputs)
     parse = Parse({}, {}, [])
@@ -72,7 +74,9 @@ def read_parse(op: Any) -> Parse:
             components = zip(tensors, ("indices", "values", "dense_shape"), strict=True)
             parse.outputs.extend((tensor, name, part, in_steps) for tensor, part in components)
         names, dense = _texts(inputs[f"{prefix}dense_keys"]), outputs[f"{prefix}dense_values"]
-        defaults = [None] * len(names) if in_steps else inputs[f"{prefix}dense_defaults"]
+        defaults = inputs.get(f"{prefix}dense_defaults")
+        if defaults is None:
+            defaults = tf.get_static_value(inputs[f"{prefix}dense_missing_assumed_empty"][0]).tolist()
         shapes = op.get_attr(f"{prefix}dense_shapes")
         for name, tensor, shape, default in zip(names, dense, shapes, defaults, strict=True):
             features[name] = _dense(tensor, shape, default)
@@ -115,17 +119,22 @@ def _texts(tensors: Sequence[Any]) -> list[str]:
 
 
 def _dense(tensor: Any, shape: Any, default: Any) -> str:
+    """Print the spec of a dense feature.
+
+    Args:
+        tensor: the parsed feature.
+        shape: its shape in one record.
+        default: the tensor with its default value; for a feature list, whether records may lack it.
+    """
     import numpy as np
     import tensorflow as tf
 
     kind, sizes = f"tf.{tensor.dtype.name}", tf.TensorShape(shape).as_list()
-    if default is None:
-        return f"tf.io.FixedLenSequenceFeature({sizes}, {kind})"
+    if isinstance(default, bool):
+        return f"tf.io.FixedLenSequenceFeature({sizes}, {kind}{', allow_missing=True' * default})"
+    known = tf.get_static_value(default.op.inputs[0] if default.op.type == "Reshape" else default)
     if sizes[:1] == [None]:
-        return f"tf.io.FixedLenSequenceFeature({sizes[1:]}, {kind}, allow_missing=True)"
-    if default.op.type == "Reshape":
-        default = default.op.inputs[0]
-    known = tf.get_static_value(default)
-    if known is None or not np.size(known):
-        return f"tf.io.FixedLenFeature({sizes}, {kind})"
-    return f"tf.io.FixedLenFeature({sizes}, {kind}, {plain(np.reshape(known, sizes))})"
+        padding = f", default_value={plain(np.ravel(known)[0])}" if np.any(known) else ""
+        return f"tf.io.FixedLenSequenceFeature({sizes[1:]}, {kind}, allow_missing=True{padding})"
+    shown = "" if known is None or not np.size(known) else f", {plain(np.reshape(known, sizes))}"
+    return f"tf.io.FixedLenFeature({sizes}, {kind}{shown})"

@@ -496,6 +496,78 @@ def test_shapes_and_the_order_of_files_are_differences(tmp_path):
     assert all(line.replace("with --data: ", "# ") in script.splitlines() for line in reported)
 
 
+def _rows(size):
+    message = tf.train.Example()
+    message.features.feature["texts"].bytes_list.value.extend([b"t"] * size)
+    message.features.feature["x"].int64_list.value.extend(range(size))
+    return message.SerializeToString()
+
+
+def _steps(**lists):
+    message = tf.train.SequenceExample()
+    for name, numbers in lists.items():
+        for number in numbers:
+            message.feature_lists.feature_list[name].feature.add().int64_list.value.append(number)
+    return message.SerializeToString()
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("compared", ["whole", "lacking"])
+def test_lists_that_may_be_missing_stay_so(tmp_path, batched, compared):
+    """A record without such a list is read as in the original, also if no compared record lacked it."""
+    whole, lacking = _steps(pos=[7], tokens=[1, 2]), _steps(tokens=[3])
+    paths = {
+        "whole": str(_records(tmp_path / "whole", whole, whole)),
+        "lacking": str(_records(tmp_path / "lacking", whole, lacking)),
+        "bare": str(_records(tmp_path / "bare", whole, _steps(pos=[7]))),
+    }
+    spec = {
+        "pos": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+        "tokens": tf.io.FixedLenSequenceFeature([], tf.int64),
+    }
+
+    def inputs():
+        queue = v1.train.string_input_producer([paths[compared]], num_epochs=1, shuffle=False)
+        record = v1.TFRecordReader().read(queue).value
+        if batched:
+            steps = tf.io.parse_sequence_example(v1.train.batch([record], 2), sequence_features=spec)[1]
+            return steps["pos"], steps["tokens"]
+        steps = tf.io.parse_single_sequence_example(record, sequence_features=spec)[1]
+        return v1.train.batch([steps["pos"], steps["tokens"]], 2, dynamic_pad=True)
+
+    conversion = legacy.convert(inputs)
+    conversion.write(tmp_path / "reader.py")
+    read = module(tmp_path / "reader.py").inputs
+    for name, expected in (("whole", [[7], [7]]), ("lacking", [[7], [0]])):
+        [(pos, _)] = read([paths[name]])
+        assert pos.numpy().tolist() == expected
+    with pytest.raises(tf.errors.InvalidArgumentError, match="tokens"):
+        list(read([paths["bare"]]))
+
+
+def test_padding_values_of_parsed_features_stay(tmp_path):
+    """Lists of one length need no padding while they are compared; other files do."""
+    paths = {
+        name: str(_records(tmp_path / name, *map(_rows, sizes)))
+        for name, sizes in (("same", (2, 2)), ("other", (1, 2)))
+    }
+    spec = {
+        "texts": tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True, default_value="none"),
+        "x": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True, default_value=-1),
+    }
+
+    def inputs():
+        queue = v1.train.string_input_producer([paths["same"]], num_epochs=1, shuffle=False)
+        batch = tf.io.parse_example(v1.train.batch([v1.TFRecordReader().read(queue).value], 2), spec)
+        return batch["texts"], batch["x"]
+
+    conversion = legacy.convert(inputs)
+    conversion.write(tmp_path / "reader.py")
+    [(texts, x)] = module(tmp_path / "reader.py").inputs([paths["other"]])
+    assert texts.numpy().tolist() == [[b"t", b"none"], [b"t", b"t"]]
+    assert x.numpy().tolist() == [[0, -1], [0, 1]]
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
