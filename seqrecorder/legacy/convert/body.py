@@ -431,8 +431,8 @@ class Body:
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
         if isinstance(value, tf.DType):
             return f"tf.{value.base_dtype.name}"
-        if isinstance(value, tf.TensorShape):
-            return repr(value.as_list())
+        if isinstance(value, (tf.TensorShape, type(tf.TensorShape([]).as_proto()))):  # the latter in attributes
+            return repr(tf.TensorShape(value).as_list())
         if isinstance(value, tf.compat.v1.Dimension):
             return repr(value.value)
         if isinstance(value, tf.image.ResizeMethod) or type(value).__module__.startswith("tensorflow"):
@@ -489,7 +489,7 @@ class Body:
         shown = list(self._inputs(op).values())
         parameters = inspect.signature(operator.attrgetter(path)(tf)).parameters
         for attribute in _changed_attributes(op):
-            name, text = _RENAMED.get(attribute.name, attribute.name), _attribute(op, attribute)
+            name, text = _RENAMED.get(attribute.name, attribute.name), self.show(op.get_attr(attribute.name))
             if attribute.type == "type" and not attribute.HasField("default_value"):
                 shown.append(text)
             elif name in parameters:
@@ -505,8 +505,14 @@ class Body:
         if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
             raise NotPrintableError(f"{op.type} {op.name!r}")
         shown = [f"{name}={text}" for name, text in self._inputs(op).items()]
-        shown += [f"{attribute.name}={_attribute(op, attribute)}" for attribute in _changed_attributes(op)]
-        return f"tf.raw_ops.{op.type}({', '.join(shown)})"
+        return f"tf.raw_ops.{op.type}({', '.join([*shown, *self.attributes(op)])})"
+
+    def attributes(self, op: Any) -> list[str]:
+        """Print the attributes of an operation that differ from their default values, as keyword arguments."""
+        changed = _changed_attributes(op)
+        if any(attribute.type == "func" for attribute in changed):
+            raise NotPrintableError(f"{op.type} {op.name!r}")
+        return [f"{attribute.name}={self.show(op.get_attr(attribute.name))}" for attribute in changed]
 
     def _inputs(self, op: Any) -> dict[str, str]:
         """Map each input name in the definition of an operation to an expression."""
@@ -548,23 +554,6 @@ def _shows(value: Any) -> bool:
     return isinstance(value, (*known, *simple)) or named
 
 
-def _attribute(op: Any, attribute: Any) -> str:
-    import tensorflow as tf
-
-    value = op.get_attr(attribute.name)
-    if attribute.type == "type":
-        return f"tf.{tf.as_dtype(value).base_dtype.name}"
-    if attribute.type == "list(type)":
-        return "[" + ", ".join(f"tf.{tf.as_dtype(v).base_dtype.name}" for v in value) + "]"
-    if attribute.type == "shape":
-        return repr(tf.TensorShape(value).as_list())
-    if attribute.type == "list(shape)":
-        return repr([tf.TensorShape(shape).as_list() for shape in value])
-    if attribute.type == "func":
-        raise NotPrintableError(f"{op.type} {op.name!r}")
-    return plain(value)
-
-
 def _decode_csv(body: Body, op: Any) -> str:
     import tensorflow as tf
 
@@ -575,8 +564,7 @@ def _decode_csv(body: Body, op: Any) -> str:
             defaults.append(f"tf.constant([], tf.{tensor.dtype.base_dtype.name})")
         else:
             defaults.append(body.value(tensor) if known is None else literal(np.ravel(known), tensor.dtype))
-    shown = [body.value(op.inputs[0]), f"[{', '.join(defaults)}]"]
-    shown += [f"{attribute.name}={_attribute(op, attribute)}" for attribute in _changed_attributes(op)]
+    shown = [body.value(op.inputs[0]), f"[{', '.join(defaults)}]", *body.attributes(op)]
     return f"tf.io.decode_csv({', '.join(shown)})"
 
 
