@@ -88,7 +88,7 @@ def batch_sequences_with_states(
         return _describe(values), tuple(values[field] for field in fields)
 
     def transform(examples: Any) -> Any:
-        strategy = Unroll(batch_size, num_unroll, tail="drain" if options.get("allow_small_batch", True) else "drop")
+        strategy = Unroll(batch_size, num_unroll, tail="drain" if small else "drop")
         return batch(examples.enumerate().map(element), strategy, length="steps").map(rows)
 
     name = options.get("name") or "batch_sequences_with_states"
@@ -120,25 +120,12 @@ def _describe(rows: dict[str, Any]) -> tuple[Any, ...]:
     """
     import tensorflow as tf
 
-    index, counts, key = rows["segment_index"], rows["segment_count"], rows["key"]
-    total = _pad(counts)
-    here, following = (tf.strings.join([_pad(number), "_of_", total, ":", key]) for number in (index, index + 1))
-    last = tf.equal(index + 1, counts)
-    small = [tf.cast(rows[name], tf.int32) for name in ("sequence_length", "total_length")]
-    return (
-        here,
-        tf.where(last, tf.strings.join(["STOP:", key]), following),
-        tf.cast(index, tf.int32),
-        tf.cast(counts, tf.int32),
-        rows["number"] + _FIRST,
-        *small,
-    )
-
-
-def _pad(number: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.strings.as_string(number, width=5, fill="0")
+    names = ("segment_index", "segment_count", "sequence_length", "total_length")
+    index, count, *lengths = (tf.cast(rows[name], tf.int32) for name in names)
+    first, following, total = (tf.strings.as_string(n, width=5, fill="0") for n in (index, index + 1, count))
+    here, after = (tf.strings.join([number, "_of_", total, ":", rows["key"]]) for number in (first, following))
+    after = tf.where(tf.equal(index + 1, count), tf.strings.join(["STOP:", rows["key"]]), after)
+    return here, after, index, count, rows["number"] + _FIRST, *lengths
 
 
 class NextQueuedSequenceBatch:
