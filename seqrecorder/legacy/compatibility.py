@@ -10,6 +10,7 @@ import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from seqrecorder.errors import did_you_mean
 from seqrecorder.legacy import contrib
@@ -179,14 +180,13 @@ def compat() -> Iterator[types.ModuleType]:
 
     importlib.import_module("tensorflow.compat.v1")  # the first import replaces the module
     old = _old_tensorflow(tf)
-    hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
-    importing = builtins.__import__
-    with quiet(), first_behaviour(), contextlib.ExitStack() as stack:
-        for host in hosts:
-            setattr(host, "contrib", old.contrib)  # noqa: B010 - no module declares it
-            stack.callback(delattr, host, "contrib")
-        builtins.__import__ = _importer(importing, old)
-        stack.callback(setattr, builtins, "__import__", importing)
+    with (
+        quiet(),
+        first_behaviour(),
+        mock.patch.object(tf, "contrib", old.contrib, create=True),
+        mock.patch.object(tf.compat.v1, "contrib", old.contrib, create=True),
+        mock.patch.object(builtins, "__import__", _importer(builtins.__import__, old)),
+    ):
         yield old
 
 
@@ -288,10 +288,8 @@ def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
         package, _, rest = name.partition(".")
         if options.get("level") or importer in _NEW_CODE or package != "tensorflow":
             return importing(name, *arguments, **named)
-        if rest.partition(".")[0] == "contrib":
-            module = functools.reduce(getattr, rest.split("."), old)
-        else:
-            module = importing(name, *arguments, **named)
+        inside = rest.partition(".")[0] == "contrib"
+        module = functools.reduce(getattr, rest.split("."), old) if inside else importing(name, *arguments, **named)
         if not options.get("fromlist") or name == "tensorflow":
             return old
         return {"tensorflow.compat": old.compat, "tensorflow.compat.v1": old}.get(name, module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 if TYPE_CHECKING:
     import logging
@@ -59,9 +60,7 @@ def first_behaviour() -> Iterator[None]:
             keep = tf.constant(value=True)
         return store(tensors, enqueue_many, keep, shared)
 
-    with _switched(first=True), contextlib.ExitStack() as stack:
-        batching._store_sparse_tensors = stored  # noqa: SLF001
-        stack.callback(setattr, batching, "_store_sparse_tensors", store)
+    with _switched(first=True), mock.patch.object(batching, "_store_sparse_tensors", stored):
         yield
 
 
