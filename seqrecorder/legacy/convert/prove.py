@@ -20,7 +20,7 @@ from seqrecorder.legacy.graph import QUEUE_RUNNERS, READS, back_from, is_pull, s
 from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from seqrecorder.legacy.convert.trace import Trace
 
@@ -498,16 +498,14 @@ def fixed_random_numbers() -> Iterator[None]:
     def reversed_record(value: Any, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
         return tf.reverse(value, [0], name) if _is_of_a_record(value) else shuffle(value, seed, seed2, name)
 
-    functions: dict[str, Callable[..., Any]] = {
-        "random_shuffle": reversed_record,
-        **dict.fromkeys(("random_uniform", "random_standard_normal", "truncated_normal"), fraction),
-        "random_uniform_int": lambda shape, minval, *_, **__: tf.fill(shape, minval),
-        "multinomial": first,
-    }
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(gen_image_ops, "sample_distorted_bounding_box_v2", half))
-        for name, function in functions.items():
-            stack.enter_context(mock.patch.object(gen_random_ops, name, function))
+    def least(shape: Any, minval: Any, *_: Any, **__: Any) -> Any:
+        return tf.fill(shape, minval)
+
+    names = ("random_uniform", "random_standard_normal", "truncated_normal")
+    fractions: dict[str, Any] = dict.fromkeys(names, fraction)
+    others: dict[str, Any] = {"random_shuffle": reversed_record, "random_uniform_int": least, "multinomial": first}
+    boxes = mock.patch.object(gen_image_ops, "sample_distorted_bounding_box_v2", half)
+    with boxes, mock.patch.multiple(gen_random_ops, **fractions, **others):
         yield
 
 
@@ -550,13 +548,13 @@ def fixed_order() -> Iterator[None]:
             thread.start()
         return [fills, ends]
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(gen_random_ops, "random_shuffle", unshuffled))
-        stack.enter_context(mock.patch.object(gen_data_flow_ops, "random_shuffle_queue_v2", first_in_first_out))
-        stack.enter_context(mock.patch.object(QueueRunner, "create_threads", one_thread))
-        stack.enter_context(mock.patch.object(tf.data.Dataset, "shuffle", lambda dataset, *_, **__: dataset))
-        in_turn = mock.patch.object(tf.data.Dataset, "interleave", lambda dataset, f, **_: dataset.flat_map(f))
-        stack.enter_context(in_turn)
+    with (
+        mock.patch.object(gen_random_ops, "random_shuffle", unshuffled),
+        mock.patch.object(gen_data_flow_ops, "random_shuffle_queue_v2", first_in_first_out),
+        mock.patch.object(QueueRunner, "create_threads", one_thread),
+        mock.patch.object(tf.data.Dataset, "shuffle", lambda dataset, *_, **__: dataset),
+        mock.patch.object(tf.data.Dataset, "interleave", lambda dataset, f, **_: dataset.flat_map(f)),
+    ):
         yield
 
 
@@ -594,12 +592,10 @@ def cut_files(files: Sequence[str], reader: Any, batch: int, directory: Path) ->
         directory: the directory of the copies, whose names sort in the order of `files`.
     """
     each = max(-(-(2 * batch + 1) // len(files)), 1)
-    copies = []
-    for number, file in enumerate(files):
-        copy = directory / f"{number:05d}-{Path(file).name}"
+    copies = [str(directory / f"{number:05d}-{Path(file).name}") for number, file in enumerate(files)]
+    for number, (file, copy) in enumerate(zip(files, copies, strict=True)):
         count = each if number or len(files) == 1 or each * len(files) % max(batch, 2) else each + 1
-        copies.append(str(copy))
-        _copy_first(file, copies[-1], reader, count)
+        _copy_first(file, copy, reader, count)
     return copies
 
 
