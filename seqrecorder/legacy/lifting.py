@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -282,10 +283,9 @@ def translate(
         raise OptionError(
             f"feed: there is no placeholder or queue {unknown!r}, only {sorted(placeholders)} and {sorted(queues)}"
         )
-    state = State(graph, {name: value for name, value in values.items() if name in placeholders})
-    filled = {name: value for name, value in values.items() if name in queues}
+    constants, filled = ({name: values[name] for name in values.keys() & names} for names in (placeholders, queues))
     try:
-        with eagerly():
+        with contextlib.closing(State(graph, constants)) as state, eagerly():
             translation = Translation(graph, state, shuffle_buffer, filled, {})
             # The functions of this package have no control flow for AutoGraph to convert.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
@@ -297,8 +297,6 @@ def translate(
             raise
         op = graph.get_operation_by_name(error.op)
         raise LiftError(error.reason, advice=error.advice, op=error.op, location=location_of(op)) from error.__cause__
-    finally:
-        state.close()
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)

@@ -349,10 +349,8 @@ class State:
         """
         import tensorflow as tf
 
-        if op.type == "Placeholder":
-            return tf.constant(self.feed[op.name], op.outputs[0].dtype)
         if op.type not in (*TABLES, "VarHandleOp"):
-            return tf.constant(self._initial(op))
+            return tf.constant(self.value_of(op), op.outputs[0].dtype.base_dtype)
         if op.name not in self._resources:
             self._resources[op.name] = self._table(op) if op.type in TABLES else self._variable(op)
         resource = self._resources[op.name]
@@ -384,7 +382,6 @@ class State:
         """Release the session in which the initialisers ran."""
         if self._session is not None:
             self._session.close()
-            self._session = None
 
     def _initial(self, op: Any) -> Any:
         """Return the initial value of a variable.
@@ -435,7 +432,6 @@ class State:
             self._initialise(through_identities(op.inputs[0]).op if op.inputs else op, feed)
             return self._session.run(fetch, feed)
         except tf.errors.OpError as error:
-            self.close()
             message = error.message.removeprefix("Graph execution error:").strip()
             text = f"it cannot be initialised: {first_line(ValueError(message))}"
             advice = "initialise it in the input function; lift(..., feed={name: value}) gives placeholders values"

@@ -226,16 +226,15 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             report = _build_report(lines, lifted, trace, facts)
             with _import_module(source, files) as reader:
                 return Conversion(source, files, report, reader.inputs(), schema, printed=True, _facts=facts)
-        problem = "; ".join(
-            f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
-        )
+        problem = "; ".join(f"{what}: {p.difference or p}" for what, p in proofs if not p.equal or p.sampled)
     else:
         raise LiftError(f"the printed module gives other batches ({problem})", advice=_WAY_OUT)
-    in_turn = _is_ordered(lifted)
+
+    def lift() -> Any:
+        return lift_trace(call, graph_seed=graph_seed).dataset
+
     with fixed_random_numbers() if any(stage.random_values for stage in lifted.stages) else contextlib.nullcontext():
-        proof = _compare(
-            call, lambda: lift_trace(call, graph_seed=graph_seed).dataset, facts, ordered=in_turn, proved=False
-        )
+        proof = _compare(call, lift, facts, ordered=_is_ordered(lifted), proved=False)
     if not proof.equal:
         raise LiftError(f"the lifted dataset gives other batches ({proof.difference})", advice=_WAY_OUT)
     lines = [f"lifted, because it cannot be printed: {problem}", f"on the data: {proof}"]
@@ -281,17 +280,13 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
 
     If the graph cannot be printed, the second result says why. Otherwise, it is an empty string.
     """
-    state = State(trace.graph, {})
-    try:
-        with eagerly():
-            pipeline = Pipeline(trace, state, careful=careful)
-            try:
-                pipeline.print()
-            except (NotPrintableError, LiftError) as error:
-                return pipeline, str(error)
-            return pipeline, ""
-    finally:
-        state.close()
+    with contextlib.closing(State(trace.graph, {})) as state, eagerly():
+        pipeline = Pipeline(trace, state, careful=careful)
+        try:
+            pipeline.print()
+        except (NotPrintableError, LiftError) as error:
+            return pipeline, str(error)
+        return pipeline, ""
 
 
 def _build_report(lines: list[str], lifted: Lifted, trace: Trace, facts: Facts) -> str:
@@ -353,9 +348,7 @@ def import_file(name: str, path: Path) -> Any:
 
     The module stays in `sys.modules`, because AutoGraph looks it up there.
     """
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None  # noqa: S101 - for type checkers
-    assert spec.loader is not None  # noqa: S101 - for type checkers
+    spec: Any = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -425,11 +418,12 @@ def _compare(
         text = f"the function gives no batch{olds[0].why}, so nothing can be compared"
         raise LiftError(text, advice="check its arguments and the files that it reads")
     dropped = facts.recipe.dropped if facts.recipe else None
-    by_record = functools.partial(by_records, olds, news, mixed=facts.mixed, proved=proved, dropped=dropped)
-    comparison = in_order(*runs[0]) if ordered else by_record()
-    if not comparison.equal and all(run.why for run in (*olds, *news)):
+    result = (
+        in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed, proved=proved, dropped=dropped)
+    )
+    if not result.equal and all(run.why for run in (*olds, *news)):
         raise LiftError(f"the data cannot be read{news[0].why}", advice=_MEND)
-    return comparison
+    return result
 
 
 @contextlib.contextmanager
