@@ -190,9 +190,8 @@ class Runners:
             text = f"the queue is filled by {self._python[queue.name]}, which runs Python"
             advice = f"{_advice(queue)}; or, in a plain QueueRunner, enqueue the result of a tf.py_func"
             raise LiftError(text, advice=advice, op=queue.name)
-        feeds = self.filled.get(queue.name)
-        if feeds:
-            return feeds
+        if queue.name in self.filled:
+            return self.filled[queue.name]
         fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
         if not fillers:
             raise LiftError("nothing fills the queue", advice="enqueue into it and add a QueueRunner", op=queue.name)

@@ -103,13 +103,9 @@ class Lifted:
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]
         lines += [f"note: {note}" for note in self.notes]
-        if self.exact:
-            order = "as in the original"
-        else:
-            order = "not fixed in the original; the examples are the same"
-            if any(stage.random_values is not None for stage in self.stages):
-                order += ", except for random values"
-        return "\n".join([*lines, f"order: {order}"])
+        values = ", except for random values" * any(stage.random_values is not None for stage in self.stages)
+        chance = f"not fixed in the original; the examples are the same{values}"
+        return "\n".join([*lines, f"order: {'as in the original' if self.exact else chance}"])
 
 
 _DATASETS: weakref.WeakKeyDictionary[Any, dict[str, Lifted]] = weakref.WeakKeyDictionary()

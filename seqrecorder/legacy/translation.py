@@ -360,9 +360,8 @@ class Translation:
         limit = self._state.limit(section)
         epochs = "forever" if limit is None else f"{limit} times"
         drawn = [seeds(op) for op in section.shuffles]
-        order = ""
-        if drawn:
-            order = ", shuffled each time, " + ("without a seed" if drawn[0] == (0, 0) else f"seeds {drawn[0]}")
+        orders = ["without a seed" if known == (0, 0) else f"seeds {known}" for known in drawn]
+        order = f", shuffled each time, {orders[0]}" if orders else ""
         times = "counter()" if limit is None else f"range({limit})"
         count = count_rows(feed)
         original = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"

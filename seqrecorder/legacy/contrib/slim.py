@@ -391,19 +391,11 @@ class DatasetDataProvider(DataProvider):
             if old in options:
                 options[new] = options.pop(old)
         key, data = parallel_read(dataset.data_sources, dataset.reader, **options)
-        super().__init__(_items(dataset.decoder, key, data, record_key), dataset.num_samples)
-
-
-def _items(decoder: Any, key: Any, data: Any, record_key: str) -> dict[str, Any]:
-    """Decode a record to a dict of tensors, and add its key.
-
-    Raises:
-        ValueError: the decoder has an item named `record_key`.
-    """
-    items = [*decoder.list_items()]
-    if record_key in items:
-        raise ValueError(f"The item name used for `record_key` cannot also be used for a dataset item: {record_key}")
-    return {**dict(zip(items, decoder.decode(data, items), strict=True)), record_key: key}
+        items = [*dataset.decoder.list_items()]
+        if record_key in items:
+            raise ValueError(f"record_key: expected a name that no item of the dataset has, got {record_key!r}")
+        tensors = dict(zip(items, dataset.decoder.decode(data, items), strict=True))
+        super().__init__({**tensors, record_key: key}, dataset.num_samples)
 
 
 __all__ = ["one_hot_encoding"]

@@ -62,12 +62,8 @@ def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = N
 def functions_of(script: str) -> list[str]:
     """List the functions that a script defines, with their signatures."""
     with _import_script(script) as module:
-        own = [
-            value
-            for value in vars(module).values()
-            if inspect.isfunction(value) and value.__module__ == module.__name__
-        ]
-        return [f"{function.__name__}{inspect.signature(function)}" for function in own]
+        functions = filter(inspect.isfunction, vars(module).values())
+        return [f"{f.__name__}{inspect.signature(f)}" for f in functions if f.__module__ == module.__name__]
 
 
 def _evaluate(call: str, module: Any) -> Any:
