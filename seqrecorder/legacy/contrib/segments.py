@@ -44,10 +44,11 @@ def batch_sequences_with_states(
         initial_states: mapping from names to the states before the first segment of an example.
         num_unroll: the number of steps in a segment.
         batch_size: the number of segments in a batch.
-        *more: `num_threads` and `capacity`, which are ignored; `allow_small_batch` (true by default): whether to keep
-            the last batches, which have fewer rows; `pad`, which is ignored, because sequences may always end inside
-            a segment; `make_keys_unique`: whether to prefix keys with the number of the example;
-            `make_keys_unique_seed`, which is ignored; `name` of the operation.
+        *more: `num_threads` (3 by default): more than one made the order of the examples random; `capacity`, which is
+            ignored; `allow_small_batch` (true by default): whether to keep the last batches, which have fewer rows;
+            `pad`, which is ignored, because sequences may always end inside a segment; `make_keys_unique`: whether to
+            prefix keys with the number of the example; `make_keys_unique_seed`, which is ignored; `name` of the
+            operation.
         **named: the same arguments, by keyword.
 
     Returns:
@@ -92,7 +93,9 @@ def batch_sequences_with_states(
         return batch(examples.enumerate().map(element), strategy, length="steps").map(rows)
 
     name = options.get("name") or "batch_sequences_with_states"
-    stage = Stage(name, f"segments of {num_unroll} steps in {batch_size} rows", "scan")
+    threads = options.get("num_threads", 3)
+    random_order = f"{threads} threads decided which example came first" if threads > 1 else None
+    stage = Stage(name, f"segments of {num_unroll} steps in {batch_size} rows", "scan", random_order)
     fixed = [tf.convert_to_tensor(input_key), tf.cast(input_length, tf.int64)]
     small = options.get("allow_small_batch", True)
     recipe = Recipe((*fixed, *tensors), (), (), (batch_size,), small, by_length=False, steps=num_unroll)

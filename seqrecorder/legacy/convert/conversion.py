@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _BATCHES = 100
-_MEND = "mend the file or record, or leave it out"
 _WAY_OUT = "write the reader yourself, and check it with seqrecorder.legacy.compare"
 
 
@@ -381,7 +380,7 @@ def _prove(
             takes_files = "files" in inspect.signature(module.inputs).parameters
             if not facts.files or facts.reader is None or not takes_files or datasets_of(facts.reader.graph):
                 continue
-            with _refuse_unreadable():
+            with _refuse_unreadable(facts):
                 cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
             paths = dict(zip(facts.files, cut, strict=True))
             paths |= {facts.pattern: str(directory / "*")} if facts.pattern is not None else {}
@@ -416,18 +415,33 @@ def _compare(
     olds, news = [old for old, _ in runs], [new for _, new in runs]
     if not olds[0].batches and not news[0].batches and paths is None:
         text = f"the function gives no batch{olds[0].why}, so nothing can be compared"
-        raise LiftError(text, advice="check its arguments and the files that it reads")
+        raise LiftError(text, advice=_advise(olds[0].why, facts, "check its arguments and the files that it reads"))
     dropped = facts.recipe.dropped if facts.recipe else None
     result = (
         in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed, proved=proved, dropped=dropped)
     )
     if not result.equal and all(run.why for run in (*olds, *news)):
-        raise LiftError(f"the data cannot be read{news[0].why}", advice=_MEND)
+        raise LiftError(f"the data cannot be read{news[0].why}", advice=_advise(news[0].why, facts))
     return result
 
 
+def _advise(why: str, facts: Facts, otherwise: str = "mend the file or record, or leave it out") -> str:
+    """Choose the advice for an error that the data caused, and name the first file of damaged records."""
+    if "DataLossError" not in why:
+        return otherwise
+    damaged = "FILE"
+    with eagerly():
+        for file in reversed(facts.files) if facts.reader is not None else ():
+            # No record passes the filter, so a file of any size is read to its end.
+            records = reading(facts.reader, keyed=False)(file).filter(lambda *_: False)
+            damaged = file if dataset_run(records, 1).why else damaged
+    options = "tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.GZIP)"
+    packed = f"a GZIP file needs tf.TFRecordReader(options={options}); " * ("Is this even a" in why)
+    return f"{packed}`seqrecorder verify {damaged}` lists the damage, `seqrecorder salvage` copies the intact records"
+
+
 @contextlib.contextmanager
-def _refuse_unreadable() -> Iterator[None]:
+def _refuse_unreadable(facts: Facts) -> Iterator[None]:
     """Convert errors caused by the files that the block reads to `LiftError`."""
     import tensorflow as tf
 
@@ -435,7 +449,7 @@ def _refuse_unreadable() -> Iterator[None]:
         yield
     except (tf.errors.OpError, SchemaMismatchError) as error:
         why = re.sub(r"\S*/records\.tfrecord: ", "", explain(error))  # the path of the copied records
-        raise LiftError(f"the data cannot be read{why}", advice=_MEND) from error
+        raise LiftError(f"the data cannot be read{why}", advice=_advise(why, facts)) from error
 
 
 # Data -----------------------------------------------------------------------------------------------------
@@ -449,7 +463,7 @@ def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
     """
     import tensorflow as tf
 
-    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory, _refuse_unreadable():
+    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory, _refuse_unreadable(facts):
         path = str(Path(directory, "records.tfrecord"))
         with eagerly(), tf.io.TFRecordWriter(path) as writer:
             read = reading(facts.reader, keyed=True)

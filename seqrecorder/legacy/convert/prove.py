@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import re
 import threading
 import time
 from pathlib import Path
@@ -32,6 +33,10 @@ _BYTES = 1 << 28
 _PATIENCE = 60_000  # milliseconds that a session waits for a batch
 _OFTEN = 4
 """If distinct records occur this often on average, all records are assumed to have been seen."""
+_IN_PYTHON = "Graph execution error:"
+"""First line of an error in a session, if a Python function raised it."""
+_IN_DATASET = r"Error in user-defined function passed to \S+ transformation with iterator: \S+: "
+"""Pattern of the prefix of an error in a `tf.data` transformation."""
 RUNS = 3
 """Number of runs of a reader whose order is random."""
 
@@ -252,7 +257,10 @@ def explain(error: Exception) -> str:
     """Describe an error of TensorFlow, even if Python cannot decode it because it quotes bytes of the data."""
     if isinstance(error, UnicodeDecodeError):
         error = ValueError(error.object.decode(errors="backslashreplace"))
-    return f": {type(error).__name__}: {first_line(error)[:300]}"
+    text = f"{type(error).__name__}: {first_line(error)}"
+    if text.endswith(_IN_PYTHON):  # the lines below quote the error of a Python function, with its type
+        text = first_line(ValueError(str(error).partition(_IN_PYTHON)[2].strip()))
+    return f": {re.sub(_IN_DATASET, '', text)[:300]}"
 
 
 def _find_apart(tensors: Sequence[Any]) -> list[list[int]]:

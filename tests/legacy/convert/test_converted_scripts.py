@@ -1,5 +1,6 @@
 """`convert` and `seqrecorder legacy convert`: what is written, the data, and what is refused."""
 
+import gzip
 import importlib
 import importlib.util
 import json
@@ -572,7 +573,14 @@ def test_padding_values_of_parsed_features_stay(tmp_path):
     ("bad", "message"),
     [
         (None, "NotFoundError: .*bad; No such file or directory; mend the file or record"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-3]), "DataLossError: truncated record at 0"),
+        (
+            lambda path: path.write_bytes(path.read_bytes()[:-3]),
+            "DataLossError: truncated record at 0.*; `seqrecorder verify .*/bad` lists the damage, `seqrecorder salv",
+        ),
+        (
+            lambda path: path.write_bytes(gzip.compress(path.read_bytes())),
+            r"corrupted record at 0 \(Is this .*; a GZIP file needs tf.TFRecordReader\(options=.*; `seqrecorder verify",
+        ),
         (lambda path: _records(path, b"\xff no message"), "read: SchemaMismatchError: unknown: the bytes are neither"),
     ],
 )
@@ -694,6 +702,28 @@ def test_segments_of_sequences_become_unroll(files, tmp_path):
     script = conversion.write_data(tmp_path / "corpus")
     assert 'batch=sr.Unroll(3, 2, tail="drain")' in script
     exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
+
+
+@pytest.mark.parametrize("lengths", [(2, 3), (0, 3)])
+def test_threads_decided_the_order_of_segments(lengths):
+    """The report says so, and the error of an example without steps is quoted."""
+
+    def inputs(threads):
+        length = v1.train.input_producer(lengths, num_epochs=1, shuffle=False).dequeue()
+        steps = {"x": tf.range(length)}
+        segments = legacy.contrib.training.batch_sequences_with_states
+        return segments("key", steps, {}, length, {}, 2, 1, num_threads=threads).sequences["x"]
+
+    if not all(lengths):
+        with pytest.raises(
+            LiftError, match=r"no batch: Inv\w+: assertion failed: \[batch_.* \[0\] \[steps; at least 1 is"
+        ):
+            legacy.convert(inputs, 1)
+        return
+    assert legacy.convert(inputs, 1).report.endswith("order: as in the original")
+    report = legacy.convert(inputs, 3).report
+    assert "order not fixed: 3 threads decided which example came first" in report
+    assert "3 batches equal, the same records in random order, to the end" in report
 
 
 def test_records_are_declared_in_the_module(converted):
