@@ -36,10 +36,12 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     if options.derived.targets is None:
         return x
     carried, names = options.carried, names_of(options.derived.targets)
-    sources = sources_of(options.derived.derivations)
-    optional = [field.name for field in options.derived.stored.fields if field.optional and not field.is_list]
-    flags = {name: f"{of}_present" for name in names if (of := sources.get(name, name)) in optional}
     padded = carried is not None and carried.padded
+    # A list that is None is padded with zeros to the length of its group, except in ragged batches.
+    optional = [f.name for f in options.derived.stored.fields if f.optional and (padded or not f.is_list)]
+    sources = {f"{name}_horizon": name for name in optional} | {name: name for name in optional}
+    sources |= sources_of(options.derived.derivations)
+    flags = {name: f"{sources[name]}_present" for name in names if sources.get(name) in optional}
     is_weighted = any(map(options.counts.get, names)) or options.class_weight is not None or bool(flags)
     weighted = *names, *weight_names(options.derived.weights), *flags.values()
     lengths = {name: _lengths_of(name, parsed, options) for name in weighted}

@@ -467,3 +467,42 @@ def test_inputs_are_not_normalized_by_a_target(judged: Path) -> None:
     with pytest.raises(sr.OptionError, match="normalize: statistics by 'group', a target"):
         sr.read(judged, batch=sr.Pad(3), inputs="x", targets="group", normalize=by_class)
     assert len(list(sr.read(judged, batch=sr.Pad(3), inputs="x", targets="failed", normalize=by_class))) == 1
+
+
+@sr.record
+class Tagged:
+    x: np.ndarray = sr.feature_list("float32", shape=(2,))
+    tags: np.ndarray | None = sr.feature_list("int64", optional=True, default=None)
+
+
+WITH_NONE: dict[str, tuple[Any, Any]] = {
+    "pad": (sr.Pad(3), "tags"),
+    "next step": (sr.Pad(3), sr.next_step("tags")),
+    "bucket": (sr.Bucket(3, boundaries=[3]), "tags"),
+    "token budget": (sr.TokenBudget(12), "tags"),
+    "pack": (sr.Pack(16, 1), "tags"),
+    "crop": (sr.Crop(8, batch_size=3), "tags"),
+    "window": (sr.Window(2, batch_size=3), "tags"),
+    "horizon": (sr.Window(1, horizon=2, shift=2, batch_size=3), "tags_horizon"),
+    "unroll": (sr.Unroll(3, 2), "tags"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_NONE)
+def test_a_list_that_is_none_weighs_nothing(tmp_path: Path, name: str) -> None:
+    """The zeros that stand for a target list that is None have weight 0, and real values, none of them 0, weigh 1."""
+    lengths = [4, 2, 3, 5, 1, 3]
+    rows = [Tagged(np.ones((n, 2)), None if at in (1, 3) else np.arange(1, n + 1)) for at, n in enumerate(lengths)]
+    sr.write(rows, tmp_path / "data", shards=1)
+    strategy, target = WITH_NONE[name]
+    batches = list(sr.read(tmp_path / "data", batch=strategy, inputs="x", targets=target))
+    assert any((y > 0).numpy().any() for _, y, _ in batches)
+    for _, y, weights in batches:
+        np.testing.assert_array_equal(weights, y.numpy() > 0)
+
+
+def test_a_list_that_is_none_has_no_steps_in_ragged_batches(tmp_path: Path) -> None:
+    """A ragged target needs no weights for a list that is None."""
+    sr.write([Tagged(np.ones((2, 2)), [3, 4]), Tagged(np.ones((3, 2)))], tmp_path / "data")
+    [(_, y)] = sr.read(tmp_path / "data", batch=sr.Ragged(2), inputs="x", targets="tags")
+    assert y.to_list() == [[3, 4], []]
