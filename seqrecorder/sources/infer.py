@@ -286,9 +286,12 @@ class _Drafted:
         if nulls and (optional or pyarrow().types.is_floating(inner)):
             comments.append(f"{nulls} of {self.table.num_rows} rows have none{'' if optional else ', which is NaN'}")
         if self.is_text and element.name == "str" and inner == self.table[column].type:
-            months = compute().match_substring_regex(self.table[column], r"^\d{4}-(0[1-9]|1[0-2])$")
-            if compute().all(months).as_py():
+            pc, cells = compute(), self.table[column].drop_null()
+            if pc.all(pc.match_substring_regex(cells, r"^\d{4}-(0[1-9]|1[0-2])$")).as_py():
                 field = attrs.evolve(field, element=element_type("datetime64[M]"))
+            others = pc.filter(cells, pc.invert(pc.match_substring_regex(cells, r"^\s*[+-]?\d+(\.\d*)?\s*$")))
+            if 0 < len(others) < len(cells) / 2:
+                comments.append(f"most cells are numbers, but not {others[0].as_py()!r}")
         self.fields.append(field)
         self.comments[name] = comments
         return True

@@ -515,6 +515,8 @@ class RowGroups(TableSource):
 
         if not self.order or not inside.any():
             return
+        for name in self.order:
+            _check_order_of_texts(name, one_array(table[name]), inside)
         self.equal_times += int((inside & ~_change(table, self.order)).sum())
         column = one_array(table[self.order[-1]])
         kind = column.type
@@ -584,9 +586,26 @@ def from_rows(
         RecordError: during iteration or writing, a value does not fit its field.
     """
     schema = Schema.of(record_class)
-    table = open_table(source, schema, columns, steps=True, cast=cast)
+    texts = [by] if isinstance(by, str) else list(by or ())  # as numbers, 007 and 7 would be one group
+    table = open_table(source, schema, columns, steps=True, texts=texts, cast=cast)
     fitted: Any = {"columns": columns, "extra": extra, "cast": cast, "on_error": on_error}
     return RowGroups(table, schema, by=by, order=order, **fitted, memory=memory, progress=progress)
+
+
+def _check_order_of_texts(name: str, column: Any, inside: NDArray[np.bool_]) -> None:
+    """Raise `SourceError` if the rows of a group are sorted by numbers or days as text, such as 10 before 9."""
+    pc = compute()
+    column = pc.cast(column, getattr(column.type, "value_type", column.type))  # in_order encodes text as a dictionary
+    if not _is_text(column.type):
+        return
+    is_number = pc.match_substring_regex(column, r"^[+-]?\d+(\.\d*)?$")
+    numbers = pc.cast(pc.if_else(is_number, column, None), "float64").to_numpy(zero_copy_only=False)
+    falls = np.append(inside & (np.diff(numbers) < 0), False)
+    falls |= pc.match_substring_regex(column, r"^\d{1,2}[./]\d{1,2}[./]\d{2,4}\b").to_numpy(zero_copy_only=False)
+    if falls.any():
+        others = pc.filter(column, pc.invert(is_number))
+        text = f"order: the column {name!r} is text{f', such as {others[0].as_py()!r}' if len(others) else ''}"
+        raise SourceError(f"{text}: convert it to numbers or times; {column[int(falls.argmax())]} is out of order")
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:

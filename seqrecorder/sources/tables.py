@@ -497,6 +497,7 @@ def open_table(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     *,
     steps: bool = False,
+    texts: Sequence[str] = (),
     skip: bool = False,
     cast: bool = False,
 ) -> Table:
@@ -507,6 +508,7 @@ def open_table(
         schema: schema whose fields determine the column types of text files.
         columns: mapping from field name to a column name, if they differ, or to a list of columns.
         steps: True if a row is a step, False if it is a record.
+        texts: names of the columns of CSV files that are read as text if no field declares their type.
         skip: whether to leave out rows of text files that cannot be converted.
         cast: whether integers of a CSV may be written as whole floats.
 
@@ -516,7 +518,8 @@ def open_table(
         SourceError: a file is not in the format of its suffix.
     """
     if is_path(source):
-        types = {} if schema is None else _types_of(schema, columns, steps=steps)
+        types = dict.fromkeys(texts if is_csv(source) else (), pyarrow().string())
+        types |= {} if schema is None else _types_of(schema, columns, steps=steps)
         table = table_of_files(source, types, skip=skip, cast=cast, merge=steps or schema is None)
         return _joined(table, schema, columns)
     if is_table(source):

@@ -715,7 +715,7 @@ def _advice_on_text(element: ElementType, name: str, cells: Any) -> str:
         call = f"pandas.to_{kind}(frame[{name!r}]), format= of dates"
     elif element.numpy.kind == "b":
         call = f"frame[{name!r}].map({{{text!r}: ..., ...}}), with True and False"
-    elif "," in text:
+    elif "," in text and not any("." in cell and "," not in cell for cell in texts):
         call += " or, of decimal commas, by pandas.read_csv(decimal=',', thousands='.')"
     return f"holds text such as {text!r}, expected {element.name}; convert it by {call}"
 

@@ -88,3 +88,11 @@ def test_columns_with_what_is_no_int64_are_text(tmp_path, odd):
     assert [field.element.name for field in schema.fields] == ["int64", "str"]
     [record] = sr.from_conll(tmp_path / "x.conll", schema, columns=["column_1", "column_2"])
     assert record.column_2.tolist() == [odd, "5"]
+
+
+def test_text_among_numbers_is_said(tmp_path):
+    """A column that is text because of few cells has a comment that shows one of them."""
+    (tmp_path / "a.csv").write_text("energy,name\n1.5,x1\nERR,7\n2.5,y\n-3,z\n", encoding="utf-8")
+    draft = repr(sr.Schema.infer(tmp_path / "a.csv"))
+    assert "# most cells are numbers, but not 'ERR'" in draft
+    assert draft.count("most cells") == 1

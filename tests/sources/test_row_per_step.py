@@ -689,3 +689,44 @@ def test_a_header_of_another_encoding_is_told(tmp_path):
     for read in (sr.Schema.infer, lambda path: sr.from_rows(path, Meter, by="k")):
         with pytest.raises(sr.SourceError, match=r"a.csv: header: expected UTF-8 \(see pandas.read_csv\(encoding="):
             read(tmp_path / "a.csv")
+
+
+@sr.record
+class Steps:
+    key: str = sr.context(str, key=True)
+    values: np.ndarray = sr.feature_list("int64")
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        (["11", "2", "10", "x", "9"], "steps.csv: order: .*'time' is text, such as 'x': .*; 11 is out of order"),
+        (
+            ["2.03.2026", "10.03.2026", "1.04.2026", "3.4.2026", "2/4/26"],
+            "such as '1.04.2026': convert it",
+        ),
+    ],
+)
+def test_numbers_and_days_are_not_sorted_as_text(tmp_path, times, text):
+    """An `order` column of text in which numbers or days would come in the order of text is refused, in any source."""
+    rows = pd.DataFrame({"key": ["a"] * 5, "time": times, "values": range(5)})
+    rows.to_csv(tmp_path / "steps.csv", index=False)
+    with pytest.raises(sr.SourceError, match=text):
+        list(sr.from_rows(tmp_path / "steps.csv", Steps, by="key", order="time", extra="ignore"))
+    with pytest.raises(sr.SourceError, match="is text"):
+        list(sr.from_rows(rows, Steps, by="key", order="time", extra="ignore"))
+    days = rows.assign(time=[f"2026-03-{day:02}" for day in (5, 4, 3, 2, 1)])
+    [record] = sr.from_rows(days, Steps, by="key", order="time", extra="ignore")
+    assert record.values.tolist() == [4, 3, 2, 1, 0]
+
+
+def test_zeros_of_a_group_in_a_csv_count(tmp_path):
+    """A `by` column of a CSV that no field declares is text: 007 and 7 are two groups."""
+
+    @sr.record
+    class Plain:
+        values: np.ndarray = sr.feature_list("int64")
+
+    (tmp_path / "a.csv").write_text("run,time,values\n007,0,1\n7,0,2\n007,1,3\n7,1,4\n", encoding="utf-8")
+    records = sr.from_rows(tmp_path / "a.csv", Plain, by="run", order="time")
+    assert [record.values.tolist() for record in records] == [[1, 3], [2, 4]]
