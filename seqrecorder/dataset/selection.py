@@ -438,6 +438,8 @@ class Selection(Selected, Generic[R]):
     ) -> Selection[R]:
         """Sort the records by a value; records with equal values keep their relative order.
 
+        NaN and NaT come last, in either direction.
+
         Args:
             by: name of a context field without a shape, or a function that computes a value from a record.
             fields: names of the fields to parse for the function; None for all fields.
@@ -452,7 +454,9 @@ class Selection(Selected, Generic[R]):
             raise OptionError(f"fields: are for a callable; {by!r} is itself the field")
         values = values_by(self._rows, by, "sorted_by", fields)
         try:
-            order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
+            # NaN and NaT differ from themselves.
+            pairs = [((value != value) != reverse, value) for value in values]  # noqa: PLR0124
+            order = sorted(range(len(self)), key=pairs.__getitem__, reverse=reverse)
         except (TypeError, ValueError) as error:  # comparing two arrays gives more than one answer
             raise OptionError(f"sorted_by: values without an order: {error}; leave them out with `where`") from None
         return self._take(np.array(order, np.int64))

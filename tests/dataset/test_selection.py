@@ -420,3 +420,21 @@ def test_an_open_dataset_is_a_mapping(corpus: sr.Corpus, tmp_path: Path) -> None
     assert list(sr.read_records(tmp_path / "copy", "train", schema=Utterance)) == TRAIN
     with pytest.raises(sr.OptionError, match="the mapping names the splits already"):
         sr.write(corpus, tmp_path / "other", splits={"train": 0.5, "eval": 0.5})
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_missing_values_are_sorted_last(tmp_path, reverse):
+    """NaN and NaT come last, in their order, and the others are sorted."""
+
+    @sr.record
+    class Reading:
+        number: int = sr.context("int64")
+        energy: float = sr.context("float32")
+        day: np.datetime64 = sr.context("datetime64[D]")
+
+    energies = [5, 3, np.nan, 4, 1, np.nan, 2]
+    days = [np.datetime64("NaT" if np.isnan(e) else f"2026-01-0{int(e)}", "D") for e in energies]
+    sr.write([Reading(n, e, d) for n, (e, d) in enumerate(zip(energies, days, strict=True))], tmp_path / "data")
+    expected = [*sorted([4, 6, 1, 3, 0], key=energies.__getitem__, reverse=reverse), 2, 5]
+    for by in ("energy", "day", lambda record: float(record.energy)):
+        assert [r.number for r in sr.open(tmp_path / "data").all().sorted_by(by, reverse=reverse)] == expected
