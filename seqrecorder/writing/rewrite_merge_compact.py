@@ -232,6 +232,8 @@ def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
             strata[value] = Stratum(stratum.name, [sum(pair) for pair in zip(counts, stratum.counts, strict=True)])
     is_dealt_twice = sum(map(len, groups.values())) > len(set[int]().union(*groups.values()))
     if is_dealt_twice or any(each != plain[0] for each in plain):
+        if by := next((rule.by for rule in rules if rule.by), None):
+            _LOG.warning("merge: the splitting rules differ: records with an equal %s may be in several splits", by)
         return None
     taken = collections.Counter[str]()
     for rows in inputs:

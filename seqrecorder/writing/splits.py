@@ -607,8 +607,8 @@ _MISSED_BY_HASH = (
     "seed= to a new dataset, or sr.Balanced(...); of an old one, write what sr.open(path).all().split(...) returns"
 )
 _MISSED_BY_GROUPS = (
-    "groups stay whole, and one is larger than its share, or came late: another seed= does not help; "
-    "sr.open(path).all().split(shares, by=...) counts all records first"
+    "groups stay whole, and one is larger than its share, or came late, or they take turns: another seed= does not "
+    "help; sort the records by group, or write what sr.open(path).all().split(shares, by=...) returns"
 )
 
 

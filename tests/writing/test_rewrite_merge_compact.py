@@ -397,8 +397,8 @@ def test_merge_keeps_a_common_rule(rule: dict[str, Any], tmp_path: Path) -> None
             assert found == whole
 
 
-def test_merge_forgets_rules_that_differ(tmp_path: Path) -> None:
-    """Other shares, seeds or groups are no common rule; what is merged has none then."""
+def test_merge_forgets_rules_that_differ(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Other shares, seeds or groups are no common rule; what is merged has none then, and groups are warned of."""
     shares, balanced, seen = {"train": 0.5, "eval": 0.5}, sr.Balanced("speaker"), set()
     sr.write(WORDS[:10], tmp_path / "one", splits=shares, seed=3)
     for number, options in enumerate(
@@ -406,6 +406,7 @@ def test_merge_forgets_rules_that_differ(tmp_path: Path) -> None:
     ):
         sr.write(WORDS[10:], tmp_path / f"{number}", **{"splits": shares, "seed": 3, **options})
         assert sr.merge([tmp_path / "one", tmp_path / f"{number}"], tmp_path / f"m{number}").splitting.shares is None
+        assert ("equal speaker may be in several splits" in caplog.text) == (number >= 2)
     for seed in range(20):  # which deals the one group that both have
         sr.write([Word("a", "same", [])], tmp_path / f"a{seed}", splits=shares, split_by=balanced, seed=seed)
         sr.write(
