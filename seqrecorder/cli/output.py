@@ -432,12 +432,15 @@ def conversion_text(done: Conversion) -> str:
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 
+_CHECKED = {"quick": "sizes and manifest", "full": "every byte and every record"}
+_CHECKED |= {"frames": "frames, not contents: that takes --schema MODULE:CLASS"}
+
+
 def verification_text(report: VerifyReport) -> str:
     """Format the result of a verification for `verify`."""
     about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:
-        what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
-        return fit(f"{printable(report.path)}: ok ({about}; checked {what})")
+        return fit(f"{printable(report.path)}: ok ({about}; checked {_CHECKED[report.level]})")
     count = number_of(len(report.problems), "problem")
     return f"{printable(report.path)}: {count} ({about})\n{_listed(report.problems)}"
 

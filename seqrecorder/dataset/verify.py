@@ -79,7 +79,7 @@ class VerifyReport:
 
     Attributes:
         path: path or URL that was verified.
-        level: `quick` or `full`.
+        level: `quick` or `full`; `frames` for a bare shard without a schema, whose contents were not checked.
         shards: number of checked shards.
         records: number of records in these shards, taken from the manifest, or counted in bare shards.
         bytes: total size of the shards.
@@ -169,7 +169,7 @@ def _verify(path: Any, level: str, schema: object, bar: Progress) -> VerifyRepor
         return _verify_bare(path, level, schema, bar)
     directory = local_path(path)
     if directory.is_file() and directory.name != MANIFEST:
-        return _verify_frames(directory, level)
+        return _verify_frames(directory, full=level == "full")
     try:
         manifest = read_manifest(directory)
     except ManifestError as error:
@@ -489,7 +489,7 @@ def _verify_bare(path: Any, level: str, schema: object, bar: Progress) -> Verify
     return VerifyReport(label, level, len(origin.files), origin.records, size, tuple(problems))
 
 
-def _verify_frames(path: Path, level: str) -> VerifyReport:
+def _verify_frames(path: Path, *, full: bool) -> VerifyReport:
     """Check the frames of a bare shard without a schema."""
     records, problems = 0, list[Problem]()
     try:
@@ -498,8 +498,8 @@ def _verify_frames(path: Path, level: str) -> VerifyReport:
         records = walk.lengths.size
         if walk.problem:
             problems.append(Problem(path.name, str(walk)))
-        elif level == "full":
+        elif full:
             RecordReader(path, compression).read_all()
     except ShardReadError as error:
         problems.append(Problem(path.name, _message_of(error)))
-    return VerifyReport(str(path), level, 1, records, path.stat().st_size, tuple(problems))
+    return VerifyReport(str(path), "frames", 1, records, path.stat().st_size, tuple(problems))
