@@ -684,10 +684,11 @@ class RecordIntake:
             if schema is self._schema and any(field.storage == "jpeg" for field in schema.fields):
                 text = "%s: JPEG images are encoded again, with loss, since hooks of %s take pixels"
                 _LOG.warning(text, rows.store.manifest.where, schema.name)
-            if cycle.has_hooks:
-                self._fill_from(rows.read_as(schema.before_load(stored)).records(), split)
+            rows = rows.read_as(schema.before_load(stored) if cycle.has_hooks else schema)
+            if not takes_columns(schema):  # creating a record runs code of its class
+                self._fill_from(rows.records(), split)
             else:
-                parts = rows.read_as(schema).columns(None)
+                parts = rows.columns(None)
                 self._add_batches(lambda: ((part, next(iter(part.values())).records) for part in parts), split)
             return
         store = rows.store.forward()

@@ -615,3 +615,30 @@ def test_fields_that_nothing_fills_are_refused_in_a_rewrite(tmp_path: Path) -> N
     sr.write([Plain("a")], tmp_path / "data")
     with pytest.raises(sr.SchemaMismatchError, match="more: not in the data"):
         sr.rewrite(tmp_path / "data", schema=Wider)
+
+
+@sr.record
+class Bounded:
+    key: str = sr.context(str, key=True)
+    ids: np.ndarray = sr.feature_list("int64", validator=lambda _, __, value: Bounded.check(value))
+    more: int = sr.context("int64", default=0)
+
+    @staticmethod
+    def check(value: Any) -> None:
+        if len(value) > 2:
+            raise ValueError("too long")
+
+    def __attrs_post_init__(self) -> None:
+        self.more = len(self.ids)
+
+
+def test_another_class_creates_its_records(tmp_path: Path) -> None:
+    """Validators and `__attrs_post_init__` of the new class run, and an invalid record leaves the dataset as it was."""
+    path = tmp_path / "data"
+    sr.write([Passage("a", [1, 2])], path)
+    sr.rewrite(path, schema=Bounded)
+    assert [record.more for record in sr.read_records(path)] == [2]
+    sr.write([Passage("a", [1, 2, 3])], tmp_path / "long", schema=sr.Schema.of(Passage).written)
+    with pytest.raises(sr.SourceError, match="too long"):
+        sr.rewrite(tmp_path / "long", schema=Bounded)
+    assert sr.info(tmp_path / "long").schema.fields == sr.Schema.of(Passage).fields
