@@ -191,13 +191,15 @@ def _reason(error: Exception, file: Path) -> str:
     """
     if isinstance(error, UnicodeDecodeError):
         return f"header: expected UTF-8 (see pandas.read_csv(encoding=...)), got {error}"
-    widths = _WIDTHS.search(str(error))
+    # Arrow counts from 1, and counts the header.
+    text = re.sub(r"Row #(\d+)", lambda found: f"row {int(found[1]) - 2}", str(error))
+    widths = _WIDTHS.search(text)
     if widths:
         header = io.BufferedReader(pyarrow().input_stream(str(file), compression="detect")).readline().decode("latin-1")
         header = header.replace("\t", "") if ".tsv" in file.name.lower() else header
-        return f"{error}{advice_on_width(header, int(widths[2]) - int(widths[1]))}"
-    if "straddling" not in str(error):
-        return str(error)
+        return f"{text}{advice_on_width(header, int(widths[2]) - int(widths[1]))}"
+    if "straddling" not in text:
+        return text
     advice = "give from_jsonl JSON lines of any length, or read it with pyarrow (ReadOptions(block_size=...)) and give"
     return f"a line is longer than 1 MiB: write the table as Parquet, {advice} the table"
 
@@ -278,7 +280,8 @@ def _csv(file: Path, **conversions: Any) -> Any:
 
     parsing = csv.ParseOptions(delimiter="\t" if ".tsv" in file.name.lower() else ",", newlines_in_values=True)
     stream = pyarrow().input_stream(str(file), compression="detect")
-    return csv.open_csv(stream, parse_options=parsing, convert_options=csv.ConvertOptions(**conversions))
+    reading = csv.ReadOptions(use_threads=False)  # so that errors name the row; threads make no stream faster
+    return csv.open_csv(stream, reading, parsing, csv.ConvertOptions(**conversions))
 
 
 def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
@@ -418,7 +421,8 @@ def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Ite
 def _unfit(value: object, kind: Any) -> str:
     if not pyarrow().types.is_temporal(kind):
         expected = str(kind).removeprefix("large_").replace("string", "UTF-8 (see pandas.read_csv(encoding=...))")
-        return f"expected {expected}, got {describe(value)}"
+        whole = "int" in expected and isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\.0*\s*", value)
+        return f"expected {expected}, got {describe(value)}{' (cast=True takes it)' if whole else ''}"
     expected = _TIMES.get(str(kind), "a time such as 2017-01-31T12:00:00" + "Z" * bool(getattr(kind, "tz", None)))
     return f"expected {expected}, got {value!r} (convert it by pandas.to_datetime, format= or unit=; give the frame)"
 

@@ -747,3 +747,22 @@ def test_a_time_without_its_zone_is_told(tmp_path):
         timed = sr.record(type("Timed", (), {"__annotations__": {"at": np.datetime64}, "at": sr.context(dtype)}))
         with pytest.raises(sr.SeqrecorderError, match=f"row {row}, column 'at': expected a time .*{example}"):
             list(sr.from_table(tmp_path / "times.csv", timed))
+
+
+def test_errors_of_a_csv_name_the_row(tmp_path):
+    """A short line and a late cell of another type are named by their row; `cast=` is named where it helps."""
+
+    @sr.record
+    class Cells:
+        key: str = sr.context(str)
+        count: int = sr.context("int64")
+
+    path = tmp_path / "a.csv"
+    for last, text in (
+        ("a", "row 70000: Expected 2 columns, got 1"),
+        ("a,2.0", r"row 70000, .*\(cast=True takes it\)"),
+    ):
+        path.write_text("key,count\n" + '"a\nb",1\n' * 70_000 + last + "\n", encoding="utf-8")
+        with pytest.raises(sr.SourceError, match=text):
+            list(sr.from_table(path, Cells))
+    assert len(list(sr.from_table(path, Cells, cast=True))) == 70_001
