@@ -39,8 +39,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     padded = carried is not None and carried.padded
     # A list that is None is padded with zeros to the length of its group, except in ragged batches.
     optional = [f.name for f in options.derived.stored.fields if f.optional and (padded or not f.is_list)]
-    sources = {f"{name}_horizon": name for name in optional} | {name: name for name in optional}
-    sources |= sources_of(options.derived.derivations)
+    sources = {of + end: of for of in optional for end in ("", "_horizon")} | sources_of(options.derived.derivations)
     flags = {name: f"{sources[name]}_present" for name in names if sources.get(name) in optional}
     is_weighted = any(map(options.counts.get, names)) or options.class_weight is not None or bool(flags)
     weighted = *names, *weight_names(options.derived.weights), *flags.values()

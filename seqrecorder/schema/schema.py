@@ -181,8 +181,7 @@ class Schema:
             cls = _rebuilt.get((self.name, self.fields))
             if cls is None:
                 aliases = zip(self.fields, arguments_of(self.fields), strict=True)
-                members = {field.name: declare(field, alias) for field, alias in aliases}
-                cls = attrs.make_class(self.name, members, kw_only=True, slots=True)
+                cls = attrs.make_class(self.name, {f.name: declare(f, a) for f, a in aliases}, kw_only=True, slots=True)
                 _rebuilt[self.name, self.fields] = shown_in_notebooks(cls, self.fields)
         return cls
 
