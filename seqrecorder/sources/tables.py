@@ -192,7 +192,7 @@ def _reason(error: Exception, file: Path) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"header: expected UTF-8 (see pandas.read_csv(encoding=...)), got {error}"
     # Arrow counts from 1, and counts the header.
-    text = re.sub(r"Row #(\d+)", lambda found: f"row {int(found[1]) - 2}", str(error))
+    text = re.sub(r"Row #(\d+)", lambda number: f"row {int(number[1]) - 2}", str(error))
     widths = _WIDTHS.search(text)
     if widths:
         header = io.BufferedReader(pyarrow().input_stream(str(file), compression="detect")).readline().decode("latin-1")
