@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import ctypes
 import errno
 import functools
 import glob
@@ -982,39 +981,6 @@ def sync_file(path: str | os.PathLike[str]) -> None:
         _fsync(descriptor, path)
 
 
-def start_sync(path: str | os.PathLike[str]) -> None:
-    """Start writing a file's bytes to the disk, so that a later `sync_file` has less to wait for.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     start_sync(file.name)
-
-    Args:
-        path: path of the file.
-
-    Raises:
-        OSError: the file cannot be opened or written. The system may report a failed write only once, so do not use
-            the file.
-    """
-    with _syncable(path) as descriptor:
-        call = _call_to_write()
-        if call is None or call(descriptor, 0, 0, 2):  # SYNC_FILE_RANGE_WRITE; fsync reports a failure
-            os.fsync(descriptor)
-
-
-@functools.cache
-def _call_to_write() -> Any:
-    """Look up the function `sync_file_range` of Linux.
-
-    The function starts to write data to the disk without waiting until it is there. The result is None on other
-    systems.
-    """
-    call = getattr(ctypes.CDLL(None), "sync_file_range", None) if sys.platform == "linux" else None
-    if call is not None:
-        call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-    return call
-
-
 @contextlib.contextmanager
 def _syncable(path: str | os.PathLike[str]) -> Iterator[int]:
     # Windows only syncs files that are open for writing.
@@ -1255,7 +1221,7 @@ class FileDigest:
     """SHA-256 of a file, computed while the file is still growing.
 
     Threads hash the file in passes. Each pass reads the bytes that were appended since the last one. They are read back
-    from the file, so the digest covers what other readers see. Each pass also starts syncing the file to disk. The
+    from the file, so the digest covers what other readers see. Each pass also syncs the file to disk. The
     system reports a failed sync only once, so the error is stored for the writer.
 
     >>> import tempfile
@@ -1306,7 +1272,8 @@ class FileDigest:
         with contextlib.suppress(OSError):  # `finish` raises it again
             self._read_on()
         try:
-            start_sync(self._path)
+            with _syncable(self._path) as descriptor:
+                os.fsync(descriptor)
         except FileNotFoundError:  # `finish` raises it, too
             return
         except OSError as error:
