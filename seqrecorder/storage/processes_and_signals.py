@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.storage.files import fcntl, writing
+from seqrecorder.storage.files import writing
 from seqrecorder.storage.locks import locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
@@ -222,7 +222,6 @@ _WORTH_SECONDS = 2.0  # remaining work that justifies processes: starting one ta
 
 _LOOK_SECONDS = 0.5  # interval at which a child checks whether its parent is alive
 _END_SECONDS = 10  # time for a child to end by itself before it is killed
-_PIPE_BYTES = 1 << 20  # limit of Linux for unprivileged processes, 16 times the default
 
 # An interrupt reaches the whole process group, so children ignore it, and the parent ends them. Output that user code
 # or a library prints goes to stderr, since answers are sent through stdout.
@@ -303,9 +302,6 @@ class Child:
         self._process, self._items = process, cast("IO[bytes]", process.stdin)
         self._answers = cast("IO[bytes]", process.stdout)
         self._work: Any = None
-        for pipe in (self._items, self._answers):
-            with contextlib.suppress(AttributeError, OSError):  # not on Linux, or too many pipes
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def ask(self, work: Callable[[T], R], item: T) -> R:
         """Call a function with an item in the child; return its result, or raise its error.
