@@ -304,8 +304,7 @@ class Origin:
 
 def class_advice(path: Path) -> str:
     """Build advice for the end of an error message about an undecodable record of a bare shard."""
-    drafts = f"its CRC is right, but it is not of this class: `seqrecorder schema {path} --records all` drafts one"
-    return f"{drafts}, `seqrecorder salvage {path} NEW --schema MODULE:CLASS` leaves such records out"
+    return f"its CRC is right, but it is not of this class: `seqrecorder schema {path} --records all` drafts one"
 
 
 def check_shard(shard: Any) -> tuple[int, int]:

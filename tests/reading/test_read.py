@@ -670,7 +670,7 @@ def test_a_class_that_does_not_fit_a_file_of_others(tmp_path: Path, good: int) -
         with pytest.raises(sr.RecordError, match=rf"b.tfrecord, record {good}.*'pitch': 10 values .* got 4") as caught:
             reading(list(map(str, files)), schema=Pitch)
         assert f"`seqrecorder schema {files[1]} --records all`" in str(caught.value)
-        assert f"`seqrecorder salvage {files[1]} NEW --schema MODULE:CLASS`" in str(caught.value)
+        assert "salvage" not in str(caught.value)
 
 
 @sr.record
