@@ -582,7 +582,8 @@ def from_rows(
     Raises:
         OptionError: the columns do not match the fields.
         SourceError: during iteration or writing, the column of a context field changes within a group, or a row has no
-            value for `by` or `order`, or a cell of a text file cannot be converted.
+            value for `by` or `order`, or `order` would sort numbers or days as text, or a cell of a text file cannot be
+            converted.
         RecordError: during iteration or writing, a value does not fit its field.
     """
     schema = Schema.of(record_class)

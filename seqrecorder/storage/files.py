@@ -1221,8 +1221,8 @@ class FileDigest:
     """SHA-256 of a file, computed while the file is still growing.
 
     Threads hash the file in passes. Each pass reads the bytes that were appended since the last one. They are read back
-    from the file, so the digest covers what other readers see. Each pass also syncs the file to disk. The
-    system reports a failed sync only once, so the error is stored for the writer.
+    from the file, so the digest covers what other readers see. Each pass also syncs the file to disk. The system
+    reports a failed sync only once, so the error is stored for the writer.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:

@@ -381,6 +381,8 @@ def test_verify_says_that_all_is_well(capsys, corpus):
     kilobytes = f"{size / 1000:.1f} kB"
     about = f"{corpus}: ok (3 shards, 8 records, {kilobytes}; checked"
     assert run(capsys, "verify", corpus) == (0, f"{about} every byte and every record)\n", "")
+    code, text, _ = run(capsys, "verify", next((corpus / "train").glob("*.tfrecord")))
+    assert (code, "checked frames, not contents)" in text.replace("\n", " ")) == (0, True)
     assert run(capsys, "verify", corpus, "--quick") == (0, f"{about} sizes and manifest)\n", "")
 
 

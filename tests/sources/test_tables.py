@@ -536,6 +536,7 @@ def test_the_advice_on_text_loses_no_value():
         ("price", ["7", "1e5", None, "1.234,56"], comma.format("price") + r".*decimal=','"),
         ("prices", [["7", ""], [], ["1.234,56"]], comma.format("prices")),
         ("price", ["007", "8"], r"such as '007', .*to_numeric\(frame\['price'\]\)$"),
+        ("price", ["901.12", "1.182,56"], r"such as '1.182,56', .*to_numeric\(frame\['price'\]\)$"),  # not by 100
         (
             "paid",
             ["ja", "nein"],

@@ -167,7 +167,7 @@ class _Tally:
         kind, values = feature.kind, feature.values
         if kind == "bytes":
             kind = "bytes" if "bytes" in self.kinds or not all(map(_is_text, values)) else "str"
-            self.formats.update(map(_format, values) if self.formats != {None} else ())
+            self.formats.update(() if None in self.formats else map(_format, values))
         self.kinds.update([kind] if kind else ())
         self.counts.add(len(values))
         return len(values)
